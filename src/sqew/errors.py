@@ -27,7 +27,7 @@ class SqewError(Exception):
     """True if the counters of its queue have it already."""
 
     @property
-    def told(self) -> str:
+    def public_text(self) -> str:
         """The sentence that a server sends to a client."""
         return str(self)
 
@@ -754,7 +754,7 @@ class StoreError(SqewError):
     """The sentence that a server sends to a client: the place and the words of its file or database are for its log."""
 
     @property
-    def told(self) -> str:
+    def public_text(self) -> str:
         return self.discreet or str(self)
 
 

@@ -69,7 +69,7 @@ def test_what_was_missed_of_large_messages_was_sent_in_one_transaction(tmp_path)
                 )
                 await h.broker.run(SaveSchedule(schedule, 0))
             clock.advance(HOUR)
-            h.told = measure
+            h.public_text = measure
             await h.scheduler().fire_due()
             return [await h.reads(name) for name in ("a", "b", "c")], await h.messages()
 

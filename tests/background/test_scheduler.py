@@ -371,7 +371,7 @@ def test_a_schedule_that_fired_while_the_clock_was_ahead_stood_still_until_it_go
             async with h.running_scheduler(poll_ms=5) as fired:
                 clock.advance(24 * HOUR)
                 await fired.get()
-                h.told = lambda operations: (
+                h.public_text = lambda operations: (
                     saved.set() if any(type(one) is SaveSchedule for one in operations) else None
                 )
                 clock.advance(-24 * HOUR)
@@ -393,7 +393,9 @@ def test_a_schedule_that_failed_while_the_clock_was_ahead_was_tried_again_only_w
         async with house(tmp_path, clock) as h:
             failed = asyncio.Event()
             await h.schedule("tick", "every", "1 minute")
-            h.told = lambda operations: failed.set() if any(type(one) is FailSchedule for one in operations) else None
+            h.public_text = lambda operations: (
+                failed.set() if any(type(one) is FailSchedule for one in operations) else None
+            )
             async with h.running_scheduler(poll_ms=5) as fired:
                 clock.advance(24 * HOUR)
                 await failed.wait()

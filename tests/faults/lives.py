@@ -69,13 +69,13 @@ class _Life:
         self.images: dict[str, bytes] | None = None
         # The shared memory of the WAL as it was then: the newest that a disk can have of it.
         self.shared = b""
-        self.answered = self.told = 0
+        self.answered = self.public_text = 0
 
     def _power_fails(self, images: dict[str, bytes]) -> None:
         self.images = images
         shared = self.path.with_name(f"{FILE}-shm")
         self.shared = shared.read_bytes() if shared.exists() else b""
-        self.answered, self.told = len(self.states), len(self.events)
+        self.answered, self.public_text = len(self.states), len(self.events)
 
 
 def live_and_die(
@@ -92,7 +92,7 @@ def live_and_die(
         life = _Life(folder / f"life-{number}", images, random)
         life.states.append(found)
         _work_until_cut(life, durability, random, lambda: next(clock), f"life{number}", wrap)
-        history += life.events[: life.told]
+        history += life.events[: life.public_text]
         images = life.images or {}
         cut = Cut(seed, number)
         cuts.append(cut)

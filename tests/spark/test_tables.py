@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from sqew.spark.tables import FILES, TOLD, Tables, TaskTable
+from sqew.spark.tables import FILES, OUTPUT, Tables, TaskTable
 
 NUMBERS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
@@ -30,7 +30,7 @@ def written(tables: Tables, table: TaskTable, count: int, fail_first: bool = Fal
                 raise RuntimeError("on purpose")
         yield from writing.done()
 
-    told = tables.spark.range(0, count, 1, 2).mapInArrow(write, from_arrow_schema(TOLD)).cache()
+    told = tables.spark.range(0, count, 1, 2).mapInArrow(write, from_arrow_schema(OUTPUT)).cache()
     files = [bytes(row["content"]) for row in told.where(f"what = '{FILES}'").collect()]
     tables.take(table, told, files)
     told.unpersist()

@@ -91,11 +91,11 @@ class House:
         self._refusal = asyncio.Event()
         self._looked = asyncio.Event()
         self.broker.observe_batch = self._executed
-        self.told: Callable[[Sequence[Any]], object] = len
+        self.public_text: Callable[[Sequence[Any]], object] = len
         """Gets the operations of every transaction."""
 
     def _executed(self, operations: Any, results: Any, _seconds: float) -> None:
-        self.told(operations)
+        self.public_text(operations)
         if any(isinstance(operation, ClaimDeliveries | NextDelivery) for operation in operations):
             self._looked.set()
         if any(isinstance(result, StoreBusy) for result in results):

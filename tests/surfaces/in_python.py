@@ -40,7 +40,7 @@ class InPython:
             try:
                 return found(*given, **named)
             except SqewError as error:
-                raise Refused(error.code, error.told) from error
+                raise Refused(error.code, error.public_text) from error
 
         return call
 

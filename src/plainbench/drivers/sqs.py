@@ -256,8 +256,8 @@ def _asking(delivery: Delivered | None = None) -> Iterator[None]:
 
 
 def _said(error: ClientError, delivery: Delivered | None) -> SqewError:
-    told = error.response.get("Error", {})
-    code, sentence = str(told.get("Code", "")), f"SQS says {told.get('Code')}: {told.get('Message')}"
+    error = error.response.get("Error", {})
+    code, sentence = str(error.get("Code", "")), f"SQS says {error.get('Code')}: {error.get('Message')}"
     if delivery is not None and code.rpartition(".")[2] in _STALE:
         return StaleLease(delivery.number)
     if "NonExistentQueue" in code or "QueueDoesNotExist" in code:

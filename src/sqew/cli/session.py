@@ -120,7 +120,7 @@ class QueueSession(TerminalSession):
             if is_new:
                 self._tell_of_new_file()
             return q
-        with self._told_of_other_places():
+        with self._with_other_places():
             return Queue.open(settings=self.settings, create=False)
 
     @contextmanager
@@ -169,7 +169,7 @@ class QueueSession(TerminalSession):
         self._log()
         with folder_for_copy() as folder:
             copy = f"{folder}/{path.name}"
-            with self._told_of_other_places():
+            with self._with_other_places():
                 snapshot(str(path), copy)
             # Nothing that happens to the copy is to be logged, or told to those who use the file.
             settings = replace(self.settings, db=copy, event_log="", durability="fast")
@@ -177,7 +177,7 @@ class QueueSession(TerminalSession):
                 yield q
 
     @contextmanager
-    def _told_of_other_places(self) -> Iterator[None]:
+    def _with_other_places(self) -> Iterator[None]:
         """Add the other places that the queues may be in to the error that the file is missing."""
         from pathlib import Path
 

@@ -121,7 +121,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """Another dialect that shares this route."""
     is_guest: Callable[[Request], bool] | None = None
     """Returns True if a request is in the guest dialect."""
-    guest_told: str = ""
+    guest_summary: str = ""
     """The docstring for the guest dialect: its requests have parameters in the URL alone, all others a body alone."""
     guest_answers: tuple[int, ...] = ()
     """The statuses of the answers in the guest dialect."""

@@ -117,8 +117,8 @@ async def _serve(settings: Settings, ready: Ready) -> None:
         service.publisher.base_url = settings.base_url or reachable(addresses[0])
         background = Background(service)
         upkeep = asyncio.create_task(_keep_up(server, broker, guard))
-        told = asyncio.create_task(stopped.wait())
-        await asyncio.wait({told, upkeep, *background.tasks}, return_when=asyncio.FIRST_COMPLETED)
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait({stopping, upkeep, *background.tasks}, return_when=asyncio.FIRST_COMPLETED)
         waited_for = {"connections": len(server.connections), "deliveries": background.deliveries}
         _log.info("draining", extra={"fields": waited_for})
         broker.dismiss()

@@ -111,12 +111,12 @@ class Message(Struct, frozen=True, gc=False):
 
     def __repr__(self) -> str:
         body = shortened(repr(self.body))
-        told = f"id={self.id}, queue={self.queue!r}, body={body}, attempts={self.attempts}, state={self.state!r}"
+        shown = f"id={self.id}, queue={self.queue!r}, body={body}, attempts={self.attempts}, state={self.state!r}"
         others = (("lane", self.lane), ("group", self.group), ("key", self.key), ("headers", self.headers or None))
         more = "".join(f", {name}={shortened(repr(value))}" for name, value in others if value is not None)
         held = "" if self.lease is None else f", lease={self.lease!r}"
         died = "" if self.death is None else f", death={self.death!r}"
-        return f"Message({told}{more}{held}{died})"
+        return f"Message({shown}{more}{held}{died})"
 
     @property
     def value(self) -> Any:

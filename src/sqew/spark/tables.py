@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-TOLD = pa.schema([("what", pa.string()), ("part", pa.int32()), ("content", pa.binary())])
+OUTPUT = pa.schema([("what", pa.string()), ("part", pa.int32()), ("content", pa.binary())])
 """The output of tasks in Python: bytes, of what, and for which part of the next tasks."""
 FILES = "file"
 """The kind of output that names a file that a task has written, with its table's folder."""
@@ -61,14 +61,14 @@ class Tables:
         folder = f"{self._files.root}/{_ATTEMPTS}" if isinstance(self._files, LocalFiles) else None
         return TaskTable(name, schema, folder)
 
-    def take(self, table: TaskTable, told: DataFrame, files: Sequence[bytes]) -> DataFrame:
+    def take(self, table: TaskTable, output: DataFrame, files: Sequence[bytes]) -> DataFrame:
         """Add to a table the ``files`` (`FILES`) that tasks have written, of each the one attempt that Spark took.
 
         If tasks could not write files, their rows are in their output, ``told``.
         """
         mine = [name for name in map(bytes.decode, files) if name.startswith(f"{table.name}/")]
         if table.folder is None:
-            rows = told.where(F.col("what") == table.name).select("content")
+            rows = output.where(F.col("what") == table.name).select("content")
             return self.write(table.name, rows.mapInArrow(_rows_in, from_arrow_schema(table.schema)))
         if not mine:
             return self.put(table.name, table.schema.empty_table())
@@ -140,10 +140,10 @@ class Writing:
 
 
 def tell(what: str, contents: Mapping[int, bytes]) -> pa.RecordBatch:
-    """Return contents, by the part that they are for, as `TOLD`."""
+    """Return contents, by the part that they are for, as `OUTPUT`."""
     columns = [[what] * len(contents), list(contents), list(contents.values())]
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, TOLD.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=TOLD)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, OUTPUT.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=OUTPUT)
 
 
 def to_bytes(rows: pa.RecordBatch | pa.Table) -> bytes:

@@ -159,7 +159,7 @@ def test_a_claim_is_renewed_while_its_server_lives(tmp_path, hook):
 
     async def scenario():
         async with house(tmp_path, clock) as one, house(tmp_path, clock) as two:
-            one.told = lambda operations: any(type(op) is RenewDeliveries for op in operations) and renewed.set()
+            one.public_text = lambda operations: any(type(op) is RenewDeliveries for op in operations) and renewed.set()
             async with one.sender() as patient:
                 await one.subscribe("#", hook.url("/slow"))
                 await one.publish("order.paid", 1)

@@ -152,7 +152,9 @@ def test_endpoints_that_failed_once_were_remembered_for_ever(tmp_path, hook):
             await h.subscribe("up", hook.url("/up"))
             await h.publish("down", 1)
             assert not (await sender.attempt()).went_well
-            h.told = lambda operations: asked.extend(one for one in operations if isinstance(one, ClaimDeliveries))
+            h.public_text = lambda operations: asked.extend(
+                one for one in operations if isinstance(one, ClaimDeliveries)
+            )
             await h.publish("up", 1)
             assert (await sender.attempt()).went_well
             assert gone.id in asked[-1].busy

@@ -86,11 +86,11 @@ class WebhookSender:
     async def run(self) -> None:
         """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""
         while True:
-            is_told = self._woken.is_set()
+            is_logged = self._woken.is_set()
             self._woken.clear()
             # Where nobody has told of anything, to look first holds up no writer, as to claim would.
-            next_due_at = None if is_told else await self._broker.run(NextDelivery())
-            if is_told or (next_due_at is not None and next_due_at <= self._broker.now()):
+            next_due_at = None if is_logged else await self._broker.run(NextDelivery())
+            if is_logged or (next_due_at is not None and next_due_at <= self._broker.now()):
                 next_due_at = await self._take()
             wait_ms = self._poll_ms
             if next_due_at is not None:

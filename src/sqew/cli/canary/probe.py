@@ -184,9 +184,9 @@ class CanaryCounters:
         with self._lock:
             results, latencies = dict(self._results), sorted(self._latencies)
         sent = sum(results.values())
-        told = ", ".join(f"{count} {result}" for result, count in results.items() if count) or "none"
+        summary = ", ".join(f"{count} {result}" for result, count in results.items() if count) or "none"
         took = f"; latency p50 {_rank(latencies, 0.5):.3g} ms, highest {latencies[-1]:.3g} ms" if latencies else ""
-        return f"{sent} sent: {told}{took}."
+        return f"{sent} sent: {summary}{took}."
 
     def prometheus(self) -> str:
         """Return the metrics in Prometheus' text format."""

@@ -48,9 +48,9 @@ async def import_lines(service: Service, request: Request) -> Response:
     except SqewError as error:
         status = status_of(error)
         service.counters.failed(error, info.name)
-        told = SqewError(f"{importing.where}{error.told} {importing.count} imported before that.")
-        told.code = error.code
-        return Response(status, request.route.dialect.failure(told, status), headers=headers_of(error))
+        reported = SqewError(f"{importing.where}{error.public_text} {importing.count} imported before that.")
+        reported.code = error.code
+        return Response(status, request.route.dialect.failure(reported, status), headers=headers_of(error))
     finally:
         request.rows = importing.imported
     return Response(200, _encode(Imported(importing.imported, importing.skipped)))

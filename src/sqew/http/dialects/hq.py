@@ -31,7 +31,7 @@ class HqFailure(Struct):
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(HqFailure(error.told, error.code))
+    return encode(HqFailure(error.public_text, error.code))
 
 
 DIALECT = Dialect("hq", "A job queue: enqueue, receive, complete, fail.", failure, HqFailure, exact=True)

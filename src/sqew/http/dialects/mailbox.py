@@ -38,7 +38,7 @@ class MailboxFailure(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(MailboxFailure(error.told, error.code))
+    return encode(MailboxFailure(error.public_text, error.code))
 
 
 DIALECT = Dialect("Mailbox", "Text messages, taken once and archived.", _failure, MailboxFailure)
@@ -258,7 +258,7 @@ async def _attempt(service: Service, operation: ops.Ack) -> list[Settled | SqewE
 
 def _acked(id: int, result: Settled | SqewError) -> AckView:
     if isinstance(result, SqewError):
-        return AckView(id, ok=False, error=result.told, code=result.code)
+        return AckView(id, ok=False, error=result.public_text, code=result.code)
     return AckView(id, ok=True)
 
 

@@ -40,7 +40,7 @@ _TOKEN_FORM = """<form id="access"><label>Token <input id="token" type="password
 
 
 def _refuse(_request: Request, error: SqewError) -> Response:
-    content = f"<p>{escape(error.told)}</p>"
+    content = f"<p>{escape(error.public_text)}</p>"
     if isinstance(error, Unauthorized):
         # A browser can't send a token by itself.
         content += _TOKEN_FORM
@@ -58,8 +58,8 @@ async def recent(service: Service, _request: Request) -> Response:
     [found] = await service.broker.read(ListRecent(min(_LISTED, service.settings.max_batch)))
     rows = "\n".join(_row(message, service.uuids) for message in found)
     head = "".join(f"<th>{column}</th>" for column in _COLUMNS)
-    told = f"<p>The newest {len(found)} of all queues, in UTC.</p>" if found else "<p>There are no messages.</p>"
-    return _page(f"{told}\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>")
+    heading = f"<p>The newest {len(found)} of all queues, in UTC.</p>" if found else "<p>There are no messages.</p>"
+    return _page(f"{heading}\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>")
 
 
 @routes.get("/web/{file}", scope="open", answers={200: "*/*"})

@@ -95,7 +95,7 @@ def _words(text: str) -> str:
 
 
 def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
-    operation: dict[str, Any] = {"operationId": name, "tags": [route.dialect.name], **_told(route.summary)}
+    operation: dict[str, Any] = {"operationId": name, "tags": [route.dialect.name], **_described(route.summary)}
     if parameters := [*_in_path(route, schemas), *_in_query(route, schemas), *_in_headers(route)]:
         operation["parameters"] = parameters
     if (body := _request_body(route, schemas)) is not None:
@@ -125,20 +125,20 @@ def _tell_apart(operation: dict[str, Any], route: Route, guest: Dialect) -> None
         for status in answers:
             operation["responses"][status]["description"] += f", to what {name} asks"
     operation["tags"] = [route.dialect.name, guest.name]
-    own: dict[str, Any] = {"parameters": [], "requestBody": True, **_told(route.summary)}
-    theirs: dict[str, Any] = {"parameters": asked, "requestBody": False, **_told(route.guest_told)}
+    own: dict[str, Any] = {"parameters": [], "requestBody": True, **_described(route.summary)}
+    theirs: dict[str, Any] = {"parameters": asked, "requestBody": False, **_described(route.guest_summary)}
     operation["x-ways"] = [
         {"tag": name, "responses": statuses[name], **way}
         for name, way in ((route.dialect.name, own), (guest.name, theirs))
     ]
 
 
-def _told(docstring: str) -> dict[str, str]:
+def _described(docstring: str) -> dict[str, str]:
     """Return a docstring's first sentence as the summary; and all of it as the description, if there is more."""
     whole = paragraph(docstring)
     sentence, _, rest = whole.partition(". ")
-    told = {"summary": sentence.partition("\n")[0].rstrip(".")}
-    return {**told, "description": whole} if rest else told
+    described = {"summary": sentence.partition("\n")[0].rstrip(".")}
+    return {**described, "description": whole} if rest else described
 
 
 def _in_path(route: Route, schemas: Schemas) -> Iterator[dict[str, Any]]:
@@ -190,8 +190,8 @@ def _failures(route: Route, schemas: Schemas) -> dict[str, Any]:
         return {"$ref": f"#/components/responses/{_failure_name(route.dialect)}"}
     shapes = [schemas.of(dialect.shape) for dialect in (route.dialect, route.guest) if dialect.shape is not None]
     content = {JSON.decode(): {"schema": {"anyOf": shapes}}}
-    told = "What is wrong, in the words of the dialect that was spoken."
-    return {"description": told, "headers": _CODE, "content": content}
+    described = "What is wrong, in the words of the dialect that was spoken."
+    return {"description": described, "headers": _CODE, "content": content}
 
 
 def _failure(dialect: Dialect, schemas: Schemas) -> dict[str, Any]:
@@ -206,11 +206,11 @@ def _failure_name(dialect: Dialect) -> str:
 
 def _errors() -> list[dict[str, Any]]:
     """Return every error that a response may be, by status."""
-    told = [
+    described = [
         {"status": status_of(kind.__new__(kind)), "code": kind.code, "description": paragraph(kind.__doc__ or "")}
         for kind in _kinds_of_error(SqewError)
     ]
-    return sorted(told, key=lambda error: (error["status"], error["code"]))
+    return sorted(described, key=lambda error: (error["status"], error["code"]))
 
 
 def _kinds_of_error(kind: type[SqewError]) -> Iterator[type[SqewError]]:

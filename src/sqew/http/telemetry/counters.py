@@ -116,7 +116,7 @@ class RequestCounters:
     def _note_why(self, error: StoreError) -> None:
         """Log why the store refused, which the client is not told, once in a while."""
         now, why = monotonic(), str(error)
-        if why != error.told and now >= self._noted_again.get(why, 0.0):
+        if why != error.public_text and now >= self._noted_again.get(why, 0.0):
             if len(self._noted_again) >= _REASONS:
                 self._noted_again.clear()
             self._noted_again[why] = now + _NOTED_EVERY_S

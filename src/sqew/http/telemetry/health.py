@@ -24,7 +24,7 @@ class OpsHealth(Struct):
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return encode(OpsHealth("degraded", error=error.told))
+    return encode(OpsHealth("degraded", error=error.public_text))
 
 
 DIALECT = Dialect("Ops", "Health, for load balancers and supervisors.", _failure, OpsHealth)

@@ -44,7 +44,7 @@ from sqew.spark.jobs.analyse_tasks import (
     hand_on_counts,
 )
 from sqew.spark.lake.files import Files, files_of
-from sqew.spark.tables import FILES, TOLD, Tables, from_bytes
+from sqew.spark.tables import FILES, OUTPUT, Tables, from_bytes
 from sqew.spark.transforms.depth import happenings
 from sqew.spark.transforms.events import EVENTS, KINDS, tallied_together, with_codes
 from sqew.spark.transforms.histograms import LATENCIES, counts_of_drops
@@ -255,27 +255,27 @@ class _Making:
             )
             self._step("following the messages")
             followed = self._follow(steps, names, small_tables.deaths(happened))
-            told = _told(followed, HOW_MANY, SPEEDS, DONE, SLOWEST)
+            output = _output_of(followed, HOW_MANY, SPEEDS, DONE, SLOWEST)
             if self._wanted & {"latencies", "latencies_over_time"}:
                 self._latencies(followed.where(F.col("what") == COUNTS), names, tally)
-            self._count(told, names)
-        return replace(about, messages=sum(map(int, told[HOW_MANY])))
+            self._count(output, names)
+        return replace(about, messages=sum(map(int, output[HOW_MANY])))
 
     def _read(self, parts: Sequence[FilePart]) -> tuple[DataFrame, DataFrame, pa.Table]:
         """Return the steps of messages, the table of events, and a tally of them."""
         self._tasks = _tasks_for(parts)
         table = self._tables.by_tasks("events", EVENTS)
         read = self._done(ReadLogs(table, self._tasks), parts_frame(self._tables.spark, parts))
-        told = _told(read, FILES, TALLIES)
-        tally = with_codes(tallied_together([from_bytes(content) for content in told[TALLIES]]))
-        return read.where(F.col("what") == STEPS), self._tables.take(table, read, told[FILES]), tally
+        output = _output_of(read, FILES, TALLIES)
+        tally = with_codes(tallied_together([from_bytes(content) for content in output[TALLIES]]))
+        return read.where(F.col("what") == STEPS), self._tables.take(table, read, output[FILES]), tally
 
     def _follow(self, steps: DataFrame, names: pa.Table, deaths: pa.Table) -> DataFrame:
         """Make the tables of messages and deliveries; return the other output of the tasks."""
         tables = self._tables.by_tasks("messages", MESSAGE_ROWS), self._tables.by_tasks("deliveries", DELIVERY_ROWS)
         over = Over(**self._over) if self._wanted - {*MESSAGES, "faults", "looks"} else None
         followed = self._done(Follow(names, deaths, *tables, self._tasks, over), self._spread(steps))
-        files = _told(followed, FILES)[FILES]
+        files = _output_of(followed, FILES)[FILES]
         for table in tables:
             self._tables.take(table, followed, files)
         return followed
@@ -295,19 +295,19 @@ class _Making:
 
     def _done(self, task: Task, rows: DataFrame) -> DataFrame:
         """Run a task in Python on rows. Its output is persisted, so that reading it again does not run it again."""
-        told = rows.mapInArrow(task, from_arrow_schema(TOLD)).persist(StorageLevel.DISK_ONLY)
-        self._kept.callback(told.unpersist)
-        return told
+        output = rows.mapInArrow(task, from_arrow_schema(OUTPUT)).persist(StorageLevel.DISK_ONLY)
+        self._kept.callback(output.unpersist)
+        return output
 
-    def _spread(self, told: DataFrame) -> DataFrame:
+    def _spread(self, output: DataFrame) -> DataFrame:
         """Return the contents with each part in a task of its own."""
-        return told.repartitionById(self._tasks, "part").select("content")
+        return output.repartitionById(self._tasks, "part").select("content")
 
-    def _count(self, told: Mapping[str, Sequence[bytes]], names: pa.Table) -> None:
+    def _count(self, output: Mapping[str, Sequence[bytes]], names: pa.Table) -> None:
         """Make the tables of what tasks have counted."""
-        if not told[DONE]:
+        if not output[DONE]:
             return
-        speeds, tallies, slowest = (pa.concat_tables(map(from_bytes, told[what])) for what in (SPEEDS, DONE, SLOWEST))
+        speeds, tallies, slowest = (pa.concat_tables(map(from_bytes, output[what])) for what in (SPEEDS, DONE, SLOWEST))
         step_us = self._over["step_us"]
         self._put(
             rates=small_tables.rates(speeds, names, step_us),
@@ -330,7 +330,7 @@ def _tasks_for(parts: Sequence[FilePart]) -> int:
     return max(1, min(-(-unpacked // SPLIT_BYTES), _MOST_TASKS))
 
 
-def _told(done: DataFrame, *whats: str) -> dict[str, list[Any]]:
+def _output_of(done: DataFrame, *whats: str) -> dict[str, list[Any]]:
     """Return the contents that tasks have output, by kind."""
     rows = done.where(F.col("what").isin(*whats)).select("what", "content").toArrow().to_pylist()
     return {what: [row["content"] for row in rows if row["what"] == what] for what in whats}

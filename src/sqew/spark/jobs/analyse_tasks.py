@@ -1,6 +1,6 @@
 """The tasks of an analysis, in Python: they read logs, follow messages and find quantiles.
 
-Their output is small, or bytes for the next task (`TOLD`): they write the tables of events, messages and deliveries
+Their output is small, or bytes for the next task (`OUTPUT`): they write the tables of events, messages and deliveries
 themselves.
 """
 

@@ -111,7 +111,7 @@ class Replay:
         sent = repeated = 0
         for commit in self._lake.commits(self._choice.queue):
             if self._choice.may_be_in(commit):
-                done, known = self._send(commit, pace, partial(_told, step, sent))
+                done, known = self._send(commit, pace, partial(_output_of, step, sent))
                 sent, repeated = sent + done, repeated + known
                 step(sent)
         return Replayed(self.job_id, sent, repeated)
@@ -218,7 +218,7 @@ _SENT = pa.schema(
 )
 
 
-def _told(step: Step, before: int, count: int) -> None:
+def _output_of(step: Step, before: int, count: int) -> None:
     step(before + count)
 
 

@@ -49,8 +49,8 @@ class Upload(Struct, frozen=True):
             for writer, some in groupby(self._by_writer(batches), key=lambda pair: pair[0]):
                 upload = _FileUpload(wire, self.target.queue, writer)
                 refused = [line for _, rows in some for line in upload.stage(rows, self._addressed(rows))]
-                told = {"writer": writer, "staged": upload.staged, "count": upload.count}
-                yield pa.RecordBatch.from_pylist([told, *refused], UPLOADED)
+                uploaded = {"writer": writer, "staged": upload.staged, "count": upload.count}
+                yield pa.RecordBatch.from_pylist([uploaded, *refused], UPLOADED)
 
     def _by_writer(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for batch in batches:

@@ -69,18 +69,18 @@ class ListenNotifier:
         self._task.cancel()
 
     async def _run(self) -> None:
-        told = False
+        notified = False
         while True:
             try:
                 connection = await self._connect()
-                if told:
+                if notified:
                     _log.info("servers wake each other again")
-                told = False
+                notified = False
                 await self._serve(connection)
             except Exception as error:  # noqa: BLE001 (without this task nobody would be woken ever again)
-                if not told:
+                if not notified:
                     _warn(error)
-                told = True
+                notified = True
             finally:
                 self._listens = False
             # Who waits must not wait to be woken.

@@ -140,13 +140,13 @@ class Api(Struct, frozen=True):
         more: Headers = ((b"x-amzn-requestid", id), *headers_of(error))
         fault = "Receiver" if said.status >= 500 else "Sender"
         if wire == "json":
-            told: Headers = (
+            extra: Headers = (
                 # Without the prefix: Java's SDKs (1, and 2 up to 2.38) take the header as it is for the type's name.
                 (b"x-amzn-errortype", said.type.encode()),
                 (b"x-amzn-query-error", f"{said.aws_code};{fault}".encode()),
             )
             body = encode({"__type": f"com.amazonaws.{self.name}#{said.type}", "message": str(said)})
-            return Response(said.status, body, JSON_TYPE, told + more)
+            return Response(said.status, body, JSON_TYPE, extra + more)
         message = _IN_QUERY.get(said.type) or str(said)
         text = (
             f'<?xml version="1.0"?><ErrorResponse xmlns="{self.namespace}"><Error><Type>{fault}</Type>'

@@ -58,7 +58,7 @@ def _refuse(request: Request, error: SqewError) -> Response:
 
 
 def _failure(error: SqewError, _status: int) -> bytes:
-    return msgspec.json.encode(AwsFailure(error.code, error.told))
+    return msgspec.json.encode(AwsFailure(error.code, error.public_text))
 
 
 DIALECT = Dialect(

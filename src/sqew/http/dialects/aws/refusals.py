@@ -126,10 +126,10 @@ def in_aws_words(error: SqewError) -> AwsError:
             return invalid_value(str(error))
         case StoreBusy() | StoreFull() | StoreTooNew():
             # It was not done.
-            return AwsError("ServiceUnavailable", error.told, 503)
+            return AwsError("ServiceUnavailable", error.public_text, 503)
         case OutcomeUnknown():
             # SDKs repeat it, like any 5xx: a standard queue may get a message twice, as on AWS.
-            return AwsError("InternalFailure", error.told, 503)
+            return AwsError("InternalFailure", error.public_text, 503)
         case _:
             status = status_of(error)
-            return AwsError("InternalFailure" if status >= 500 else type(error).__name__, error.told, status)
+            return AwsError("InternalFailure" if status >= 500 else type(error).__name__, error.public_text, status)

@@ -330,11 +330,11 @@ def _stamp(seconds: int) -> str:
 
 def _payload(headers: Mapping[bytes, bytes], body: bytes) -> bytes:
     """Return the hash of the body; raise if the request names another one: only S3 lets a body go unsigned."""
-    told = headers.get(_PAYLOAD_HEADER)
-    if told is not None and told.startswith(b"STREAMING-"):
+    declared = headers.get(_PAYLOAD_HEADER)
+    if declared is not None and declared.startswith(b"STREAMING-"):
         raise IncompleteSignature("A body that is signed in chunks is not understood. Sign the body as a whole.")
     found = hashlib.sha256(body).hexdigest().encode()
-    if told is not None and told != found:
+    if declared is not None and declared != found:
         raise SignatureDoesNotMatch(
             "x-amz-content-sha256 is not the hash of the body. Sign the body, and send it as it was signed."
         )

@@ -57,7 +57,7 @@ class NativeFailure(Struct):
 
 
 def _failure(error: SqewError, status: int) -> bytes:
-    return encode(NativeFailure(error.told, code_of(error, status), error.told))
+    return encode(NativeFailure(error.public_text, code_of(error, status), error.public_text))
 
 
 def _refused(error: SqewError) -> Response:

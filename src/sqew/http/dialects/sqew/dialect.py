@@ -24,7 +24,7 @@ class SqewFailure(Struct):
 
 
 def failure(error: SqewError, _status: int) -> bytes:
-    return encode(SqewFailure(Trouble(error.code, error.told)))
+    return encode(SqewFailure(Trouble(error.code, error.public_text)))
 
 
 DIALECT = Dialect("Sqew", "Queues, messages, leases and dead letters, in JSON.", failure, SqewFailure)

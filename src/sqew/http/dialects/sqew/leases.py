@@ -210,5 +210,5 @@ def _settled_one(results: Sequence[Settled | SqewError]) -> Response:
 
 def _settled(id: int, result: Settled | SqewError) -> SettledView:
     if isinstance(result, SqewError):
-        return SettledView(id, ok=False, error=Trouble(result.code, result.told))
+        return SettledView(id, ok=False, error=Trouble(result.code, result.public_text))
     return SettledView(id, ok=True, due_at=result.due_at, dead=result.dead)

@@ -137,7 +137,7 @@ def policy_fields(given: Struct) -> dict[str, Any]:
     body_optional=True,
     guest=hq.DIALECT,
     is_guest=lambda request: b"name=" in request.query,
-    guest_told="Make a queue from the URL's parameters, all of which are needed. It is answered without a body.",
+    guest_summary="Make a queue from the URL's parameters, all of which are needed. It is answered without a body.",
     guest_answers=(200,),
     answers={201: SqewQueueView, 200: None},
 )

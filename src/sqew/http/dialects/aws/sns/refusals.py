@@ -60,7 +60,7 @@ def in_sns_words(error: SqewError) -> AwsError:
         case Invalid():
             return invalid(str(error))
         case OutcomeUnknown():
-            return AwsError("InternalErrorException", error.told, 503, "InternalError")
+            return AwsError("InternalErrorException", error.public_text, 503, "InternalError")
         case _:
             return in_aws_words(error)
 
