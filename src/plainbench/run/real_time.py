@@ -96,7 +96,7 @@ class _Child:
             self._process.stdin.write(f"{began_ns}\n")
             self._process.stdin.flush()
 
-    def poll(self, began_ns: int, tell: Callable[[str, str], None]) -> None:
+    def poll(self, began_ns: int, report: Callable[[str, str], None]) -> None:
         """Check if the process lives; report what happened to it, and start it again if it should."""
         if self.over:
             return
@@ -105,7 +105,7 @@ class _Child:
                 self.start(began_ns)
                 self.await_ready()
                 self.begin(began_ns)
-                tell("started", f"life {self.life + 1}")
+                report("started", f"life {self.life + 1}")
             return
         code = self._process.poll()
         if code is None:
@@ -120,7 +120,7 @@ class _Child:
             self._surprises += 1
             if self._surprises > _SURPRISES:
                 raise ChildFailed(f"{self.name} died {self._surprises} times by itself (exit code {code}): {said}")
-        tell("died", said or f"exit code {code}")
+        report("died", said or f"exit code {code}")
         self._hang_up()
         self._process = None
         self._again_at = time.monotonic() + self._restart_s

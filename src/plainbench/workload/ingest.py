@@ -101,15 +101,15 @@ class Ingest:
             return _arrived(kept)
         return replace(kept, sending=0, seen_then=0, rejected_then=0)
 
-    def run(self, tell: Callable[[Progress], None], delimiter: str = ",") -> Progress:
-        """Send the remaining rows. ``tell`` is called after each batch."""
+    def run(self, report: Callable[[Progress], None], delimiter: str = ",") -> Progress:
+        """Send the remaining rows. ``report`` is called after each batch."""
         quarantine = Quarantine(self.rejects, kept=self.progress.rejected)
         read = self._read(delimiter)
         for _ in islice(read, self.progress.seen):
             """These were dealt with before."""
         while batch := list(islice(read, BATCH)):
             self._send(batch, quarantine)
-            tell(self.progress)
+            report(self.progress)
         self._file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty where there were rejects
             self._folder.rmdir()

@@ -118,7 +118,7 @@ class QueueSession(TerminalSession):
             is_new = not self.database and not Path(self.settings.db).exists()
             q = Queue.open(settings=self.settings)
             if is_new:
-                self._tell_of_new_file()
+                self._report_new_file()
             return q
         with self._with_other_places():
             return Queue.open(settings=self.settings, create=False)
@@ -190,7 +190,7 @@ class QueueSession(TerminalSession):
                 raise
             raise StoreUnusable(" ".join([str(error), *self._other_places(always=True)])) from error
 
-    def _tell_of_new_file(self) -> None:
+    def _report_new_file(self) -> None:
         """Report that a file was made, if a server or a database may have been meant."""
         places = self._other_places(always=False)
         if places:

@@ -120,7 +120,7 @@ class Writing:
     def add(self, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
         """Write some rows, and yield them as output if they can't be written here."""
         if self._table.folder is None:
-            yield tell(self._table.name, {0: to_bytes(rows)})
+            yield report(self._table.name, {0: to_bytes(rows)})
             return
         if self._writer is None:
             path = Path(self._table.folder, self._name)
@@ -136,10 +136,10 @@ class Writing:
     def done(self) -> Iterator[pa.RecordBatch]:
         """Yield the name of the file as output, now that it is whole."""
         if self._writer is not None:
-            yield tell(FILES, {0: self._name.encode()})
+            yield report(FILES, {0: self._name.encode()})
 
 
-def tell(what: str, contents: Mapping[int, bytes]) -> pa.RecordBatch:
+def report(what: str, contents: Mapping[int, bytes]) -> pa.RecordBatch:
     """Return contents, by the part that they are for, as `OUTPUT`."""
     columns = [[what] * len(contents), list(contents), list(contents.values())]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, OUTPUT.types, strict=True)]

@@ -106,10 +106,10 @@ class Heart:
                     # The settings, here or on the server, allow smaller batches than there are functions at work.
                     self._together = len(together) // 2
                     continue
-                self._tell(error)
+                self._report(error)
             except Exception as error:  # noqa: BLE001 (whatever it is, the next heartbeat may succeed)
-                self._tell(error)
+                self._report(error)
             messages = messages[len(together) :]
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         log.warning("The leases of worker %s could not be extended: %s", self._name, said(error))

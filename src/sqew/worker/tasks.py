@@ -24,7 +24,7 @@ from sqew.worker.threads import (
     decided,
     is_lasting,
     lasting,
-    tell_what_is_waited_for,
+    report_what_is_waited_for,
 )
 
 log = logging.getLogger("sqew.worker")
@@ -143,7 +143,7 @@ class AsyncWorker:
 
     def _stop_on_signal(self) -> None:
         self._claim_no_more()
-        tell_what_is_waited_for(self._name, list(self._in_hand.values()))
+        report_what_is_waited_for(self._name, list(self._in_hand.values()))
 
     def _claim_no_more(self) -> None:
         # The event of the tasks that are at work now: every start has one of its own.

@@ -340,7 +340,7 @@ class Worker:
                 self._queue.dead_letter(message, reason=reason_of(reason))
 
 
-def tell_what_is_waited_for(name: str, messages: Sequence[Message]) -> None:
+def report_what_is_waited_for(name: str, messages: Sequence[Message]) -> None:
     """Log which messages a worker that was told to stop still has to finish."""
     if messages:
         first, more = messages[0], len(messages) - 1
@@ -374,10 +374,10 @@ class _stop_on_signals:  # noqa: N801 (reads as what it does)
         self.came = True
         self._worker._stopping.set()
         # Not from the handler itself: it may have interrupted the thread that holds the waiters' lock, or the log's.
-        threading.Thread(target=self._tell_and_wake, daemon=True).start()
+        threading.Thread(target=self._report_and_wake, daemon=True).start()
 
-    def _tell_and_wake(self) -> None:
-        tell_what_is_waited_for(self._worker._name, self._worker.in_hand())
+    def _report_and_wake(self) -> None:
+        report_what_is_waited_for(self._worker._name, self._worker.in_hand())
         self._worker._queue.wake_waiters()
 
     def _restore(self) -> None:

@@ -75,10 +75,10 @@ def serve(session: QueueSession) -> None:
     from sqew.http.run import serve as run
 
     settings, notices = session.settings_of_server()
-    run(settings, lambda addresses, place: _tell(addresses, place, settings.access_log), notices)
+    run(settings, lambda addresses, place: _report(addresses, place, settings.access_log), notices)
 
 
-def _tell(addresses: list[str], place: str, access_log: str) -> None:
+def _report(addresses: list[str], place: str, access_log: str) -> None:
     click.echo(f"Sqew listens at {', '.join(addresses)}", err=True)
     click.echo(f"Its queues are in {place}", err=True)
     if access_log != "all":

@@ -105,12 +105,12 @@ def _operation(route: Route, name: str, schemas: Schemas) -> dict[str, Any]:
         "default": _failures(route, schemas),
     }
     if route.guest is not None:
-        _tell_apart(operation, route, route.guest)
+        _distinguish(operation, route, route.guest)
     operation["security"] = [] if route.scope in KEYLESS else [{scheme: [route.scope]} for scheme in _SCHEMES]
     return operation
 
 
-def _tell_apart(operation: dict[str, Any], route: Route, guest: Dialect) -> None:
+def _distinguish(operation: dict[str, Any], route: Route, guest: Dialect) -> None:
     """Say which part of an operation belongs to which dialect, if two share it: OpenAPI has one for a method on a path.
 
     ``x-ways`` has what programs that show it as two need: for each dialect its parameters, answers, and whether there

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from sqew.spark.files import FilePart
-from sqew.spark.tables import TaskTable, tell, to_bytes
+from sqew.spark.tables import TaskTable, report, to_bytes
 from sqew.spark.transforms import histograms, rates, timelines
 from sqew.spark.transforms.events import TALLY, as_events, tallied, tallied_together
 from sqew.spark.transforms.log_lines import read_part
@@ -51,11 +51,11 @@ class ReadLogs(Struct, frozen=True):
                     tallies, steps = [tallied_together(tallies)], []
             yield self._hand_on(steps)
         yield from events.done()
-        yield tell(TALLIES, {0: to_bytes(tallied_together(tallies))})
+        yield report(TALLIES, {0: to_bytes(tallied_together(tallies))})
 
     def _hand_on(self, steps: Sequence[np.ndarray[Any, Any]]) -> pa.RecordBatch:
         together = np.concatenate([np.empty(0, timelines.STEPS), *steps])
-        return tell(STEPS, timelines.spread(together, together["n"], self.parts))
+        return report(STEPS, timelines.spread(together, together["n"], self.parts))
 
 
 def _parts_in(batches: Batches) -> Iterator[FilePart]:
@@ -88,13 +88,13 @@ class Follow(Struct, frozen=True):
         messages, deliveries = timelines.messages_of(found, names), timelines.deliveries_of(found, names)
         yield from _kept(self.messages, messages)
         yield from _kept(self.deliveries, deliveries)
-        yield tell(HOW_MANY, {0: str(messages.num_rows).encode()})
+        yield report(HOW_MANY, {0: str(messages.num_rows).encode()})
         if self.over is None:
             return
         over = self.over.step_us, self.over.began_at
-        yield tell(SPEEDS, {0: to_bytes(rates.speeds(steps, *over))})
-        yield tell(DONE, {0: to_bytes(rates.tallies(messages, deliveries, *over))})
-        yield tell(SLOWEST, {0: to_bytes(rates.slowest(found, messages, MOST))})
+        yield report(SPEEDS, {0: to_bytes(rates.speeds(steps, *over))})
+        yield report(DONE, {0: to_bytes(rates.tallies(messages, deliveries, *over))})
+        yield report(SLOWEST, {0: to_bytes(rates.slowest(found, messages, MOST))})
         yield hand_on_counts(histograms.counts_of(found, names, *over), self.parts)
 
 
@@ -106,7 +106,7 @@ def _kept(table: TaskTable, rows: pa.Table) -> Iterator[pa.RecordBatch]:
 
 def hand_on_counts(counts: np.ndarray[Any, Any], parts: int) -> pa.RecordBatch:
     """Return counts of durations as output, all of a group for the same part."""
-    return tell(COUNTS, timelines.spread(counts, counts["group"] + counts["at"], parts))
+    return report(COUNTS, timelines.spread(counts, counts["group"] + counts["at"], parts))
 
 
 class FindQuantiles(Struct, frozen=True):

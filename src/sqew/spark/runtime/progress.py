@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BETWEEN_LOOKS_S = 0.25
-Tell = Callable[[int, int], object]
+ReportTasks = Callable[[int, int], object]
 """A callback that is called with the number of tasks done, and the number of tasks known so far."""
 
 _groups = count()
@@ -26,7 +26,7 @@ JAVA_IS_GONE = (ConnectionError, Py4JError)
 
 
 @contextmanager
-def watched(spark: SparkSession, tell: Tell, doing: str = "") -> Iterator[str]:
+def watched(spark: SparkSession, report: ReportTasks, doing: str = "") -> Iterator[str]:
     """Report the tasks of all that this thread asks of Spark in the block, to which the name of their job group is
     passed.
 
@@ -42,7 +42,7 @@ def watched(spark: SparkSession, tell: Tell, doing: str = "") -> Iterator[str]:
         # Whoever waits for the job tells of it when Java is gone.
         with suppress(*JAVA_IS_GONE):
             while not ended.wait(BETWEEN_LOOKS_S):
-                tell(*tasks.look())
+                report(*tasks.look())
                 if interrupted.is_set():
                     context.cancelJobGroup(group)
 

@@ -96,7 +96,7 @@ class ListenNotifier:
             while not connection.is_closed():
                 if await self._is_rung():
                     self._rung.clear()
-                    await self._tell(connection)
+                    await self._notify_soon(connection)
                     await asyncio.sleep(_EVERY_S)
                 else:
                     await connection.execute("SELECT 1", timeout=_STILL_THERE_S)
@@ -126,7 +126,7 @@ class ListenNotifier:
                 await self._rung.wait()
         return self._rung.is_set()
 
-    async def _tell(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    async def _notify_soon(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         woken, self._woken = self._woken, set()
         try:
             for notice in _notices(woken):
