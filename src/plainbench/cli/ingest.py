@@ -123,7 +123,7 @@ def _ingest(
         if restart:
             work.forget()
         else:
-            work.go_on()
+            work.resume()
         if work.went_on:
             session.note(f"Going on after the {plural(work.progress.sent, 'message')} of the interrupted ingest.")
         sent, seconds = _sent(session, work, delimiter)

@@ -74,7 +74,7 @@ class Ingest:
         """Forget an ingest that was interrupted, and begin anew."""
         self._file.unlink(missing_ok=True)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue an ingest that was interrupted, if there is one."""
         try:
             kept = msgspec.json.decode(self._file.read_bytes(), type=Progress)

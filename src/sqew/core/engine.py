@@ -48,7 +48,7 @@ from sqew.rules.rules import (
     default_policy,
 )
 from sqew.settings import Settings
-from sqew.stores.contract import RemoteStore, Rest, Store
+from sqew.stores.contract import RemoteStore, Store, Unfinished
 from sqew.stores.sqlite import SQLiteStore
 
 _log = logging.getLogger("sqew.engine")
@@ -239,12 +239,12 @@ class RemoteEngine(ObservedEngine):
         """Milliseconds that an operation waits for others to share its transaction."""
 
     async def run(
-        self, operations: Sequence[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
+        self, operations: Sequence[Operation[Any]], may_wait: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
         """Execute operations: return a result or an error for each.
 
-        ``go_on`` is called with the results of operations that did not have to wait for locks, as soon as these are
-        done, and a `Rest` for each of the others. It returns whether to execute the others as well.
+        ``may_wait`` is called with the results of operations that did not have to wait for locks, as soon as these are
+        done, and a `Unfinished` for each of the others. It returns whether to execute the others as well.
         """
         now = self.clock.now()
         if self.clock.correction is not None:
@@ -258,9 +258,9 @@ class RemoteEngine(ObservedEngine):
             self.committed(commit.facts, commit.woken, self.ran_at)
             return commit.results[: len(operations)]
 
-        asked = None if go_on is None else lambda commit: go_on(observed(commit))
+        asked = None if may_wait is None else lambda commit: may_wait(observed(commit))
         commit = await self.store.run([*operations, Sweep()] if overdue else operations, now, asked)
-        if overdue and isinstance(commit.results[-1], Rest):
+        if overdue and isinstance(commit.results[-1], Unfinished):
             self._next_sweep_at = now
         return observed(commit)
 

@@ -14,7 +14,7 @@ from sqew.core.engine import Engine, ObservedEngine, RemoteEngine
 from sqew.errors import NotOfDatabase, is_about_all
 from sqew.model import DatabaseStats
 from sqew.operations import Ack, Operation, Receive, Send
-from sqew.stores.contract import Rest
+from sqew.stores.contract import Unfinished
 
 _log = logging.getLogger("sqew.broker")
 
@@ -205,7 +205,7 @@ class _Batch:
 
     def resolve(self, results: Sequence[Any]) -> None:
         """Hand over the results that are done and were not handed over before."""
-        places = [place for place in self._entries if not isinstance(results[place], Rest)]
+        places = [place for place in self._entries if not isinstance(results[place], Unfinished)]
         if not places:
             return
         entries, done = [self._entries.pop(place) for place in places], [results[place] for place in places]
@@ -218,8 +218,8 @@ class _Batch:
         return [_entry_of(results[place], done) for place, (_, done) in self._entries.items()]
 
 
-def _entry_of(rest: Rest, done: Done) -> Entry:
-    return rest.operation, lambda result: done(rest.joined(result))
+def _entry_of(unfinished: Unfinished, done: Done) -> Entry:
+    return unfinished.operation, lambda result: done(unfinished.joined(result))
 
 
 class DatabaseLoopExecutor:
@@ -286,14 +286,14 @@ class DatabaseLoopExecutor:
             return
         batch = _Batch(entries, self.observe_batch)
 
-        def go_on(results: list[Any]) -> bool:
+        def may_wait(results: list[Any]) -> bool:
             batch.resolve(results)
             batch.is_held_up = self._may_be_held_up(kind)
             self._held_up[kind] += batch.is_held_up
             return batch.is_held_up
 
         try:
-            results = await self._execute([operation for operation, _ in entries], go_on)
+            results = await self._execute([operation for operation, _ in entries], may_wait)
         finally:
             self._held_up[kind] -= batch.is_held_up
         batch.resolve(results)
@@ -308,10 +308,10 @@ class DatabaseLoopExecutor:
         batch.resolve(results)
 
     async def _execute(
-        self, operations: list[Operation[Any]], go_on: Callable[[list[Any]], bool] | None = None
+        self, operations: list[Operation[Any]], may_wait: Callable[[list[Any]], bool] | None = None
     ) -> list[Any]:
         try:
-            return await self.engine.run(operations, go_on)
+            return await self.engine.run(operations, may_wait)
         except Exception as error:  # noqa: BLE001 (whatever it is, nobody may be left waiting for an answer)
             if is_about_all(error) or len(operations) == 1:
                 return [error] * len(operations)

@@ -61,7 +61,7 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-class Rest(Struct, frozen=True):
+class Unfinished(Struct, frozen=True):
     """A placeholder for the result of an operation that is not done yet."""
 
     operation: Operation[Any]
@@ -70,8 +70,8 @@ class Rest(Struct, frozen=True):
     """Function that makes the result of the whole from that of this part."""
 
 
-GoOn = Callable[[Commit], bool]
-"""Function that gets the results so far, with a `Rest` for each missing one; returns True to do those now as well."""
+MayWait = Callable[[Commit], bool]
+"""Function that gets the results so far, with a `Unfinished` for each missing one; returns True to do those now as well."""
 
 
 class RemoteStore(Protocol):
@@ -81,14 +81,14 @@ class RemoteStore(Protocol):
     part of one. And if it was given a clock, ``now`` is when they were asked for: an operation that then has to wait is
     done at the time that the clock shows when its turn has come.
 
-    Some of its operations may have to wait for other servers, and the others not. ``go_on`` is called when those that
-    need not wait are done: if it returns False, the results have a `Rest` for each of the others.
+    Some of its operations may have to wait for other servers, and the others not. ``may_wait`` is called when those that
+    need not wait are done: if it returns False, the results have a `Unfinished` for each of the others.
     """
 
     connections: int
     """Number of transactions that run at a time."""
 
-    async def run(self, operations: Sequence[Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit: ...
+    async def run(self, operations: Sequence[Operation[Any]], now: int, may_wait: MayWait | None = None) -> Commit: ...
 
     async def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read. Return their results, or raise the first error."""

@@ -65,14 +65,14 @@ class Keyboard:
         """An exception that a hook raises ends the profiling: where it is caught or passed on that is begun again."""
         before = sys.gettrace()
 
-        def go_on(_frame: Any, _event: str, _what: object) -> None:
+        def may_wait(_frame: Any, _event: str, _what: object) -> None:
             sys.settrace(before)
             sys.setprofile(self._hook)
 
         while frame is not None:
-            frame.f_trace = go_on
+            frame.f_trace = may_wait
             frame = frame.f_back
-        sys.settrace(go_on)
+        sys.settrace(may_wait)
 
 
 def _is_closed(frame: Any, event: str) -> bool:

@@ -116,7 +116,7 @@ class EndpointConnection(asyncio.Protocol):
         if self._is_complete:
             self._settle()
         else:
-            self._go_on(had_head, len(data))
+            self._continue(had_head, len(data))
 
     def _parse(self, data: bytes) -> None:
         if self._status or len(data) <= self._allowance:
@@ -127,7 +127,7 @@ class EndpointConnection(asyncio.Protocol):
         if self._status:
             self._parser.feed_data(data[self._allowance :])
 
-    def _go_on(self, had_head: bool, size: int) -> None:
+    def _continue(self, had_head: bool, size: int) -> None:
         """Wait for the rest of an answer, unless there has been too much already."""
         if self._status and not had_head:
             self._allowance = MOST_BODY

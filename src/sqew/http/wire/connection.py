@@ -521,7 +521,7 @@ class Connection(asyncio.Protocol):
         if self._awaits_continue:
             self._invite_body()
         if self._held_up and len(self._queue) <= _PIPELINE_PAUSE // 4 and self._waiting <= _PIPELINE_PAUSE_BYTES:
-            self.go_on()
+            self.resume()
 
     def respond(self, request: Request, response: Response) -> None:
         """Write the response to the request whose turn it is."""
@@ -664,7 +664,7 @@ class Connection(asyncio.Protocol):
         if self._transport.can_write_eof():
             with contextlib.suppress(OSError, RuntimeError):
                 self._transport.write_eof()
-        self.go_on()
+        self.resume()
         self.deadline = self.server.now() + _LINGER_S
 
     def has_left(self) -> bool:
@@ -719,7 +719,7 @@ class Connection(asyncio.Protocol):
             self.deadline = math.inf
             self._transport.pause_reading()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Resume reading."""
         if not self._held_up or self.is_gone:
             return

@@ -188,7 +188,7 @@ class BodyStream:
                 chunk = self._chunks.popleft()
                 self._held -= len(chunk) + _CHUNK_COST
                 if self._held <= _HELD_BYTES:
-                    self._connection.go_on()
+                    self._connection.resume()
                 yield chunk
             if self._failure is not None:
                 # If it stayed here, all that its traceback leads to would stay until the next garbage collection.

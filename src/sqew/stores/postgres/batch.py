@@ -11,7 +11,7 @@ from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.errors import SqewError
 from sqew.model import Commit, Fact, Ref, Settled
-from sqew.stores.contract import GoOn, Rest
+from sqew.stores.contract import MayWait, Unfinished
 
 Join = Callable[[Any], Any]
 
@@ -26,10 +26,10 @@ class Batch:
         operations: Sequence[ops.Operation[Any]],
         now: int,
         clock: Clock | None = None,
-        go_on: GoOn | None = None,
+        may_wait: MayWait | None = None,
     ) -> None:
         self.now = self._asked_at = now
-        self._clock, self._go_on = clock, go_on
+        self._clock, self._may_wait = clock, may_wait
         self.sync_commit = ops.sync_wish(operations)
         """True if commits wait for the disk; None: as the connection is set."""
         self.facts: list[Fact] = []
@@ -70,12 +70,12 @@ class Batch:
         self._operations[place] = replace(op, refs=[ref for ref in op.refs if ref.id not in done])
 
     def goes_on(self) -> bool:
-        """Return True if more is to be done now. ``go_on`` decides, and gets the results so far: they need not wait."""
+        """Return True if more is to be done now. ``may_wait`` decides, and gets the results so far: they need not wait."""
         if not self.pending:
             return False
-        if self._go_on is None:
+        if self._may_wait is None:
             return True
-        ask, self._go_on = self._go_on, None
+        ask, self._may_wait = self._may_wait, None
         so_far = self.commit
         self.facts, self.woken = [], set()
         return ask(so_far)
@@ -97,10 +97,10 @@ class Batch:
 
     @property
     def commit(self) -> Commit:
-        """The results and facts, without the facts that ``go_on`` was given before."""
+        """The results and facts, without the facts that ``may_wait`` was given before."""
         results = self._results.copy()
         for place, op in self.pending:
-            results[place] = Rest(op, self._join(place))
+            results[place] = Unfinished(op, self._join(place))
         ran_at = self.now if self.now > self._asked_at else None
         return Commit(results, self.facts, self.woken, ran_at)
 

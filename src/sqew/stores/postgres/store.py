@@ -28,7 +28,7 @@ from sqew.errors import (
 from sqew.model import Commit, DatabaseStats
 from sqew.rules.rules import Throttle
 from sqew.settings import without_password
-from sqew.stores.contract import GoOn
+from sqew.stores.contract import MayWait
 from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.clock import DatabaseClock
 from sqew.stores.postgres.connection import PLANNING, SYNC_COMMIT
@@ -133,9 +133,9 @@ class PostgresStore:
         await clock.compare(connection)
         await migrate(connection, where, clock.now() if now is None else now, create)
 
-    async def run(self, operations: Sequence[ops.Operation[Any]], now: int, go_on: GoOn | None = None) -> Commit:
+    async def run(self, operations: Sequence[ops.Operation[Any]], now: int, may_wait: MayWait | None = None) -> Commit:
         """Execute operations; see `sqew.stores.contract.RemoteStore`."""
-        batch = Batch(operations, now, self._clock, go_on)
+        batch = Batch(operations, now, self._clock, may_wait)
         try:
             await self._again(lambda session: session.run(batch), batch=batch)
         except Exception as error:

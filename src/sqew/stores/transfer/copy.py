@@ -276,7 +276,7 @@ class _Move:
             for table in self._tables:
                 if table.name in LAST:
                     await self._copy(table)
-            await self._go_on_counting()
+            await self._continue_counts()
             as_shown = sorted(self._tables, key=lambda table: list(NAMES).index(table.name))
             moved = Moved({NAMES[table.name]: await self._compared(table) for table in as_shown}, resumed)
             if moved.ok:
@@ -291,7 +291,7 @@ class _Move:
     async def _compared(self, table: TransferTable) -> tuple[int, int]:
         return self._counts[table.name], await self._target.fetchval(f"SELECT count(*) FROM {table.name}")
 
-    async def _go_on_counting(self) -> None:
+    async def _continue_counts(self) -> None:
         """Let new ids come after all that the file has ever given out, and servers read again what they cache."""
         counters = [name for name in self._meta if name not in ("id", "salt", "next_id")]
         changes = ", ".join(f"{name} = {name} + ${number}" for number, name in enumerate(counters, 3))
