@@ -29,24 +29,26 @@ class Held:
         self._lock = threading.Lock()
         self._held: dict[str, tuple[str, Sequence[Delivered]]] = {}
 
-    def take(self, slot: str, topic: str, deliveries: Sequence[Delivered]) -> None:
+    def take(self, consumer: str, topic: str, deliveries: Sequence[Delivered]) -> None:
         """Record all messages that a consumer holds now."""
         with self._lock:
-            self._held[slot] = topic, deliveries
+            self._held[consumer] = topic, deliveries
 
-    def drop(self, slot: str, settled: Delivered) -> None:
+    def drop(self, consumer: str, settled: Delivered) -> None:
         """Forget a message that its consumer is about to give back."""
         with self._lock:
-            topic, deliveries = self._held[slot]
-            self._held[slot] = topic, [delivery for delivery in deliveries if delivery is not settled]
+            topic, deliveries = self._held[consumer]
+            self._held[consumer] = topic, [delivery for delivery in deliveries if delivery is not settled]
 
-    def drop_all(self, slot: str) -> None:
+    def drop_all(self, consumer: str) -> None:
         with self._lock:
-            del self._held[slot]
+            del self._held[consumer]
 
     def now(self) -> list[tuple[str, str, Delivered]]:
         with self._lock:
-            return [(slot, topic, one) for slot, (topic, deliveries) in self._held.items() for one in deliveries]
+            return [
+                (consumer, topic, one) for consumer, (topic, deliveries) in self._held.items() for one in deliveries
+            ]
 
 
 class Heart:
@@ -60,12 +62,12 @@ class Heart:
         try:
             while not self._context.stop.is_set():
                 self._context.time.sleep(min(lease_ms / 3000, 0.5 if not self._context.time.is_virtual else 1e9))
-                for slot, topic, delivery in self._held.now():
-                    self._extend(slot, topic, delivery, lease_ms)
+                for consumer, topic, delivery in self._held.now():
+                    self._extend(consumer, topic, delivery, lease_ms)
         finally:
             self._driver.close()
 
-    def _extend(self, slot: str, topic: str, delivery: Delivered, lease_ms: int) -> None:
+    def _extend(self, consumer: str, topic: str, delivery: Delivered, lease_ms: int) -> None:
         time, began = self._context.time, self._context.time.now_us()
         try:
             self._driver.extend(topic, delivery, lease_ms)
@@ -74,7 +76,7 @@ class Heart:
             return
         now = time.now_us()
         self._context.recorder.record(
-            Event(now, "extended", topic, delivery.lane, delivery.number, worker=slot, took=now - began)
+            Event(now, "extended", topic, delivery.lane, delivery.number, worker=consumer, took=now - began)
         )
 
 

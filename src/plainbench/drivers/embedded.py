@@ -170,10 +170,10 @@ class EmbeddedDriver(OurDriver):
         self._call("extend", lambda: super(EmbeddedDriver, self).extend(topic, delivery, lease_ms))
 
     def left(self, topic: str) -> Iterator[Left]:
-        letters = self._queue.info(topic).policy.dead_letter
+        dead_letters = self._queue.info(topic).policy.dead_letter
         yield from self._in_queue(topic, None)
-        if letters is not None:
-            yield from self._in_queue(letters, "dead")
+        if dead_letters is not None:
+            yield from self._in_queue(dead_letters, "dead")
 
     def _in_queue(self, queue: str, where: Literal["dead"] | None) -> Iterator[Left]:
         after: int | None = 0

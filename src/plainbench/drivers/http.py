@@ -43,10 +43,10 @@ class HttpDriver(OurDriver):
         self.durability = str(options.get("durability") or DURABILITY[pragmas.synchronous])
 
     def left(self, topic: str) -> Iterator[Left]:
-        letters = self._queue.info(topic).policy.dead_letter
+        dead_letters = self._queue.info(topic).policy.dead_letter
         yield from self._in_queue(topic, None)
-        if letters is not None:
-            yield from self._in_queue(letters, "dead")
+        if dead_letters is not None:
+            yield from self._in_queue(dead_letters, "dead")
 
     def _in_queue(self, queue: str, where: Literal["dead"] | None) -> Iterator[Left]:
         for text in self._queue.export(queue):

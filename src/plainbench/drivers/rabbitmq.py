@@ -82,7 +82,7 @@ class RabbitDriver:
         refuse_lanes(topic, "RabbitMQ")
         refuse_fifo(topic, "RabbitMQ")
         with self._asking(), self._channel() as channel:
-            for queue, goes_to in ((_letters(topic.name), None), (topic.name, _letters(topic.name)),
+            for queue, goes_to in ((_dead_letters(topic.name), None), (topic.name, _dead_letters(topic.name)),
                                    (_waiting(topic.name), topic.name)):  # fmt: skip
                 channel.queue_declare(queue, durable=True, arguments=self._arguments(goes_to))
 
@@ -186,7 +186,7 @@ class RabbitDriver:
     def left(self, topic: str) -> Iterator[Left]:
         """Receive all messages, as RabbitMQ shows them in no other way, and give them back when all are seen."""
         places: Sequence[tuple[str, Literal["ready", "delayed", "dead"]]] = [
-            (topic, "ready"), (_waiting(topic), "delayed"), (_letters(topic), "dead"),
+            (topic, "ready"), (_waiting(topic), "delayed"), (_dead_letters(topic), "dead"),
         ]  # fmt: skip
         for queue, where in places:
             with self._asking(), self._channel() as channel:
@@ -201,7 +201,7 @@ class RabbitDriver:
         with self._asking(), self._channel() as channel:
             counts = {
                 state: int(channel.queue_declare(queue, passive=True).method.message_count)
-                for state, queue in (("ready", topic), ("delayed", _waiting(topic)), ("dead", _letters(topic)))
+                for state, queue in (("ready", topic), ("delayed", _waiting(topic)), ("dead", _dead_letters(topic)))
             }
         return {"": counts}
 
@@ -280,7 +280,7 @@ def _number(properties: pika.BasicProperties) -> int:
     return number_of((properties.headers or {}).get(NUMBER), crc32(repr(properties).encode()))
 
 
-def _letters(topic: str) -> str:
+def _dead_letters(topic: str) -> str:
     """Return the name of the queue for a topic's dead letters."""
     return f"{topic}.dead"
 

@@ -164,7 +164,7 @@ class RedisDriver:
             (held,) = self._redis.xpending_range(topic, GROUP, id, id, 1) or ({"times_delivered": 1},)
             attempt = held["times_delivered"]
             if self._policies.is_spent(topic, attempt - 1):
-                self._bury([topic, _letters(topic)], [GROUP, id])
+                self._bury([topic, _dead_letters(topic)], [GROUP, id])
             else:
                 taken.append(self._delivered(id, fields, attempt, lease_ms))
         return taken
@@ -192,7 +192,7 @@ class RedisDriver:
 
     def bury(self, topic: str, delivery: Delivered, reason: str) -> None:
         with _asking():
-            done = self._bury([topic, _letters(topic)], [GROUP, delivery.handle.id])
+            done = self._bury([topic, _dead_letters(topic)], [GROUP, delivery.handle.id])
         if not done:
             raise StaleLease(delivery.number)
 
@@ -211,7 +211,7 @@ class RedisDriver:
             held = set(self._pending(topic))
             for id, fields in self._scan(topic):
                 yield Left(_number(id, fields), "leased" if id in held else "ready")
-            for id, fields in self._scan(_letters(topic)):
+            for id, fields in self._scan(_dead_letters(topic)):
                 yield Left(_number(id, fields), "dead")
 
     def _pending(self, topic: str) -> Iterator[bytes]:
@@ -230,7 +230,7 @@ class RedisDriver:
         with _asking(), self._redis.pipeline(transaction=True) as together:
             together.xlen(topic)
             together.xpending(topic, GROUP)
-            together.xlen(_letters(topic))
+            together.xlen(_dead_letters(topic))
             there, pending, dead = together.execute()
         leased = pending["pending"]
         return {"": {"ready": there - leased, "leased": leased, "dead": dead}}
@@ -265,6 +265,6 @@ def _number(id: bytes, fields: Mapping[bytes, bytes]) -> int:
     return number_of(fields.get(NUMBER.encode()), crc32(id))
 
 
-def _letters(topic: str) -> str:
+def _dead_letters(topic: str) -> str:
     """Return the name of the stream of a topic's dead letters."""
     return f"{topic}:dead"

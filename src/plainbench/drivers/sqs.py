@@ -80,8 +80,10 @@ class SqsDriver:
             raise BadValue(f"SQS knows FIFO queues by their names: call topic {topic.name} by one that ends in .fifo.")
         attributes = {"FifoQueue": "true"} if topic.fifo else {}
         with _asking():
-            letters = self._sqs.create_queue(QueueName=_letters(topic.name), Attributes=attributes)["QueueUrl"]
-            arn = self._attributes(letters, ["QueueArn"])["QueueArn"]
+            dead_letters = self._sqs.create_queue(QueueName=_dead_letters(topic.name), Attributes=attributes)[
+                "QueueUrl"
+            ]
+            arn = self._attributes(dead_letters, ["QueueArn"])["QueueArn"]
             if topic.max_attempts is not None:
                 redrive = {"deadLetterTargetArn": arn, "maxReceiveCount": topic.max_attempts}
                 attributes["RedrivePolicy"] = msgspec.json.encode(redrive).decode()
@@ -146,11 +148,13 @@ class SqsDriver:
 
     def bury(self, topic: str, delivery: Delivered, reason: str) -> None:
         """Send a copy to the dead letters, then delete the message: SQS has no call for that."""
-        letters = _letters(topic)
+        dead_letters = _dead_letters(topic)
         message = delivery.handle
         entry = {"MessageBody": message["Body"], "MessageAttributes": message.get("MessageAttributes", {})}
         with _asking():
-            self._sqs.send_message(QueueUrl=self._url(letters), **entry, **_fifo_fields(letters, delivery.group))
+            self._sqs.send_message(
+                QueueUrl=self._url(dead_letters), **entry, **_fifo_fields(dead_letters, delivery.group)
+            )
         (refusal,) = self._ack(topic, [delivery])
         if refusal is not None:
             raise refusal
@@ -166,7 +170,7 @@ class SqsDriver:
     def left(self, topic: str) -> Iterator[Left]:
         """Receive all messages, as SQS shows them in no other way: so looking at what is left counts as a delivery."""
         yield from self._in_queue(topic, "ready")
-        yield from self._in_queue(_letters(topic), "dead")
+        yield from self._in_queue(_dead_letters(topic), "dead")
 
     def _in_queue(self, queue: str, where: Literal["ready", "dead"]) -> Iterator[Left]:
         url, seen, deadline = self._url(queue), list[Delivered](), time.monotonic() + self._look_s
@@ -199,7 +203,7 @@ class SqsDriver:
 
     def depths(self, topic: str) -> Mapping[str, Mapping[str, int]]:
         counts = self._counted(self._url(topic))
-        return {"": {**counts, "dead": sum(self._counted(self._url(_letters(topic))).values())}}
+        return {"": {**counts, "dead": sum(self._counted(self._url(_dead_letters(topic))).values())}}
 
     def _counted(self, url: str) -> dict[str, int]:
         with _asking():
@@ -324,6 +328,6 @@ def _seconds(ms: float) -> int:
     return ceil(ms / 1000)
 
 
-def _letters(topic: str) -> str:
+def _dead_letters(topic: str) -> str:
     """Return the name of the queue for a topic's dead letters."""
     return f"{topic.removesuffix('.fifo')}-dead{'.fifo' if topic.endswith('.fifo') else ''}"

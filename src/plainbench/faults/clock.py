@@ -28,7 +28,7 @@ class _JumpingWall:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._noted: set[int] = set()
+        self._recorded: set[int] = set()
 
     def steady_ns(self) -> int:
         return EPOCH_MS * 1_000_000 + self._place.time.now_us() * 1000
@@ -42,7 +42,7 @@ class _JumpingWall:
         for index, jump in enumerate(self._place.config.faults.clock_jump):
             if now_s >= jump.at_s and self._place.allows("clock_jump", index):
                 jumped_s += jump.by_s
-                if index not in self._noted:
-                    self._noted.add(index)
+                if index not in self._recorded:
+                    self._recorded.add(index)
                     self._place.note("clock_jump", "clock", "clock_jump", index, jump.by_s * 1000)
         return jumped_s

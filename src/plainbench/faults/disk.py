@@ -18,7 +18,7 @@ class FullDisk(apsw.VFS):
     def __init__(self, name: str, place: Place) -> None:
         super().__init__(name, "")
         self._place, self._windows = place, place.config.faults.disk_full
-        self._noted: set[int] = set()
+        self._recorded: set[int] = set()
         self.has_refused = False
         """True if the last write to the log did not fit."""
 
@@ -28,8 +28,8 @@ class FullDisk(apsw.VFS):
         for index, window in enumerate(self._windows):
             is_now = window.at_s <= now_s < window.at_s + window.for_s
             if is_now and self._place.allows("disk_full", index):
-                if index not in self._noted:
-                    self._noted.add(index)
+                if index not in self._recorded:
+                    self._recorded.add(index)
                     self._place.note("disk_full", "disk", "disk_full", index, window.for_s * 1000)
                 self.has_refused = True
                 raise apsw.FullError("no space left on device, as faults.disk_full says")

@@ -74,7 +74,7 @@ class _Connection:
             self._latencies = Latencies(network.latency, generator, context.folder)
         self._resets = streams.dice("network", "reset", number)
         self._answers = 0
-        self._noted: set[str] = set()
+        self._recorded: set[str] = set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
         there_reader, there_writer = await asyncio.open_connection(host, port)
@@ -146,8 +146,8 @@ class _Connection:
 
     def _note_once(self, what: str) -> None:
         """Record a fault that affects everything on a connection: once for each connection."""
-        if what not in self._noted:
-            self._noted.add(what)
+        if what not in self._recorded:
+            self._recorded.add(what)
             self._context.note(what, "network", f"{self._stream}/{what}", 1)
 
 

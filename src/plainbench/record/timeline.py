@@ -120,7 +120,7 @@ class Timeline:
         self._lanes = {topic.name: [lane.name for lane in topic.lanes] for topic in config.topics}
         self._topics: dict[str, _Topic] = {}
         self._held: dict[tuple[str, int, str], int] = {}
-        self._takers: dict[str, Callable[[Event], None]] = {
+        self._handlers: dict[str, Callable[[Event], None]] = {
             "sent": self._take_sent,
             "found": self._take_found,
             "received": self._take_received,
@@ -146,12 +146,12 @@ class Timeline:
 
     def take(self, events: Sequence[Event]) -> None:
         self.events += len(events)
-        takers, now_us = self._takers, self.now_us
+        handlers, now_us = self._handlers, self.now_us
         for event in events:
             if event.at > now_us:
                 now_us = event.at
-            if (taker := takers.get(event.event)) is not None:
-                taker(event)
+            if (handler := handlers.get(event.event)) is not None:
+                handler(event)
         self.now_us = now_us
 
     def _topic(self, name: str) -> _Topic:
@@ -297,7 +297,7 @@ class Timeline:
         until = min((self.snapshots.index(at_us) + 1) * width, max(self.now_us, 1))
         return max(until - self.snapshots.span(at_us, window_us).start * width, width) / 1e6
 
-    def troubles(self, at_us: int, most: int) -> list[Happening]:
+    def faults(self, at_us: int, most: int) -> list[Happening]:
         """Return what went wrong last, the last first: all but delays, of which there may be one in every call."""
         found: list[Happening] = []
         for snapshot in self.snapshots.before(at_us):
@@ -320,7 +320,7 @@ class Timeline:
                     found[one.where] = replace(one)
         return [found[where] for where in sorted(found)]
 
-    def trouble_next_to(self, at_us: int, direction: int) -> int | None:
+    def fault_next_to(self, at_us: int, direction: int) -> int | None:
         """Return the time at which something went wrong next (1), or before (-1); None if there is none."""
         index = self.snapshots.index(at_us) + direction
         while 0 <= index < len(self.snapshots):

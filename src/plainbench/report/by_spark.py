@@ -150,10 +150,10 @@ def _rates(tables: Tables, axis: Axis) -> list[Line]:
 
 
 def _annotations(tables: Tables, axis: Axis) -> Annotations:
-    noting = AnnotationReader(axis)
+    reader = AnnotationReader(axis)
     for row in tables.fetch("looks").to_pylist():
         figures = {name: row[name] for name in SEEN if row[name] is not None}
-        noting.take(Annotation(row["at"], row["kind"], row["queue"], row["lane"], figures=figures))
+        reader.take(Annotation(row["at"], row["kind"], row["queue"], row["lane"], figures=figures))
     faults = tables.fetch("faults").to_pylist()
     totals = Counter({(row["what"], row["where"]): 0 for row in faults})
     for row in faults:
@@ -161,11 +161,11 @@ def _annotations(tables: Tables, axis: Axis) -> Annotations:
     seldom = [fault for fault, total in totals.items() if total <= series.SELDOM]
     for row in faults:
         if (row["what"], row["where"]) not in seldom:
-            noting.take_faults(row["what"], row["where"], row["at"], row["count"], _TOO_OFTEN)
+            reader.take_faults(row["what"], row["where"], row["at"], row["count"], _TOO_OFTEN)
     for row in _times(tables, [what for what, _ in seldom]) if seldom else []:
         if (row["what"], row["where"]) in seldom:
-            noting.take_faults(row["what"], row["where"], row["at"], 1, [row["at"]])
-    return noting.annotations()
+            reader.take_faults(row["what"], row["where"], row["at"], 1, [row["at"]])
+    return reader.annotations()
 
 
 def _times(tables: Tables, whats: Sequence[str]) -> list[Row]:

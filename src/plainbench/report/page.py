@@ -141,15 +141,15 @@ class _Page:
             yield f'<p class="note">Not drawn: {escape(", ".join(f"{row.name} ×{row.total}" for row in left_out))}.</p>'
 
     def _depths(self) -> Iterator[str]:
-        noted = self._annotations
-        if noted.depths:
+        annotations = self._annotations
+        if annotations.depths:
             yield "<h3>Messages waiting, by topic and lane</h3>"
-            yield self._over_time("depths", "Messages waiting", _largest(noted.depths))
+            yield self._over_time("depths", "Messages waiting", _largest(annotations.depths))
             yield "<h3>Messages in the queue, by state</h3>"
-            yield self._over_time("states", "Messages in the queue", noted.states)
-        if np.isfinite(noted.wal_bytes).any():
+            yield self._over_time("states", "Messages in the queue", annotations.states)
+        if np.isfinite(annotations.wal_bytes).any():
             yield "<h3>Size of the write-ahead log</h3>"
-            wal = [Line("WAL", noted.wal_bytes / 2**20)]
+            wal = [Line("WAL", annotations.wal_bytes / 2**20)]
             yield self._over_time("wal", "Write-ahead log", wal, worded=lambda mebibytes: f"{mebibytes:.3g} MiB")
 
     def _over_time(

@@ -82,8 +82,8 @@ def consumers(context: RunContext, number: int, life: int) -> list[Callable[[], 
     worker = context.config.workers[number]
     held = Held()
     actors: list[Callable[[], None]] = []
-    for slot in range(worker.concurrency):
-        name = f"{worker.name}/{slot}"
+    for consumer in range(worker.concurrency):
+        name = f"{worker.name}/{consumer}"
         handler = open_handler(context, worker, name, life)
         actors.append(ConsumerActor(context, worker, name, life, context.driver(name, life), handler, held).run)
     if worker.heartbeat:

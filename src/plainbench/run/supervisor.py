@@ -86,7 +86,7 @@ class Supervisor:
     def finish(self, why: str, reason: str = "") -> None:
         """Record the messages left, now that no actor uses the queue any more."""
         now = self._context.time.now_us()
-        troubles = []
+        failed = []
         for topic in self._context.config.topics:
             try:
                 self._context.recorder.record_all(
@@ -94,6 +94,6 @@ class Supervisor:
                     for left in self.driver.left(topic.name)
                 )
             except SqewError as error:
-                troubles.append(str(error))
-        self.note(why, " ".join(filter(None, [reason, *troubles])), unknown=bool(troubles))
+                failed.append(str(error))
+        self.note(why, " ".join(filter(None, [reason, *failed])), unknown=bool(failed))
         self.driver.close()

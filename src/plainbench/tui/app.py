@@ -52,8 +52,8 @@ class PlainBench(App[None]):
         Binding("space", "pause", "Pause"),
         Binding("p", "peek", "Peek"),
         Binding("j,slash", "jump", "Jump", key_display="j"),
-        Binding("n", "trouble(1)", "Fault"),
-        Binding("b", "trouble(-1)", "Fault before", show=False),
+        Binding("n", "fault(1)", "Fault"),
+        Binding("b", "fault(-1)", "Fault before", show=False),
         Binding("w", "window", "Window"),
         Binding("m", "measure", "Latency"),
         Binding("z", "zoom", "Zoom in on the last minute, or out", show=False),
@@ -256,9 +256,9 @@ class PlainBench(App[None]):
         self.at_us = self.timeline.now_us
         self.draw()
 
-    def action_trouble(self, direction: int) -> None:
+    def action_fault(self, direction: int) -> None:
         """Go to the next time at which something went wrong, or to the one before."""
-        found = self.timeline.trouble_next_to(self.at_us, direction)
+        found = self.timeline.fault_next_to(self.at_us, direction)
         if found is None:
             self.notify("Nothing went wrong after that." if direction > 0 else "Nothing went wrong before that.")
         else:

@@ -32,10 +32,10 @@ class FaultPanel(Widget):
                 ", ".join(f"{one.where} {count(one.count / seconds)}/s ≤ {_ms(one.ms)}" for one in delays) + "\n",
                 style="dim",
             )
-        troubles = timeline.troubles(at_us, max(1, self.size.height))
-        for one in troubles:
+        faults = timeline.faults(at_us, max(1, self.size.height))
+        for one in faults:
             _append(text, one)
-        if not delays and not troubles:
+        if not delays and not faults:
             text.append("Nothing has gone wrong yet.", style="dim")
         self._text = text
         self.refresh()

@@ -124,7 +124,7 @@ class QueueSession(TerminalSession):
             return Queue.open(settings=self.settings, create=False)
 
     @contextmanager
-    def look(self) -> Iterator[Queues]:
+    def reader(self) -> Iterator[Queues]:
         """Open the queues for a command that changes nothing: of a file that can't be written it sees a copy."""
         if self.url:
             self._check_is_file()

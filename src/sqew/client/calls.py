@@ -110,22 +110,22 @@ def read(call: ApiCall[R], answer: ServerAnswer, where: str) -> R:
 def refusal(call: ApiCall[Any], answer: ServerAnswer, where: str) -> SqewError:
     """Return the error that the server answered with."""
     try:
-        trouble = msgspec.json.decode(answer.body, type=wire.FailureDocument).error
+        document = msgspec.json.decode(answer.body, type=wire.FailureDocument).error
     except (msgspec.DecodeError, UnicodeError):
         return NotSqew(where, answer.status)
-    if isinstance(trouble, str):
+    if isinstance(document, str):
         code = answer.headers.get(_CODE_HEADER)
         if code is None:
             is_ours = answer.status == 503
-            return ServerError(f"{where} is not ready: {trouble}") if is_ours else NotSqew(where, answer.status)
-        trouble = wire.TroubleDocument(code, trouble)
+            return ServerError(f"{where} is not ready: {document}") if is_ours else NotSqew(where, answer.status)
+        document = wire.ErrorDocument(code, document)
     known = dict(call.about)
     retry_after = answer.headers.get("retry-after", "")
     if retry_after.isascii() and retry_after.isdigit():
         known["retry_after_ms"] = int(retry_after) * 1000
     elif answer.status == 429:
         known["retry_after_ms"] = 1000
-    return wire.error_of(trouble, known)
+    return wire.error_of(document, known)
 
 
 def _path(queue: str, *rest: object) -> str:

@@ -78,13 +78,13 @@ class Settling(Struct, omit_defaults=True):
 # What comes back
 
 
-class TroubleDocument(Struct):
+class ErrorDocument(Struct):
     code: str
     message: str
 
 
 class FailureDocument(Struct):
-    error: TroubleDocument | str
+    error: ErrorDocument | str
     """The error as sent. A server that is not ready sends only a sentence."""
 
 
@@ -222,7 +222,7 @@ class SettledDocument(Struct):
     ok: bool
     due_at: int | None = None
     dead: bool = False
-    error: TroubleDocument | None = None
+    error: ErrorDocument | None = None
 
     def result(self, queue: str) -> Settled | SqewError:
         if self.error is not None:
@@ -287,12 +287,12 @@ def _kinds(kind: type[SqewError]) -> Iterator[type[SqewError]]:
 _BY_CODE = {kind.code: kind for kind in _kinds(SqewError)}
 
 
-def error_of(trouble: TroubleDocument, known: Mapping[str, Any]) -> SqewError:
+def error_of(document: ErrorDocument, known: Mapping[str, Any]) -> SqewError:
     """Return the error that the server met, of its class and in its words. ``known``: its attributes."""
-    kind = _BY_CODE.get(trouble.code, SqewError)
-    error = error_like(kind, trouble.message, known)
+    kind = _BY_CODE.get(document.code, SqewError)
+    error = error_like(kind, document.message, known)
     if kind is SqewError:
-        error.code = trouble.code
+        error.code = document.code
     return error
 
 

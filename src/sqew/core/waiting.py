@@ -169,9 +169,9 @@ class SocketNotifier:
                 for queue in queues:
                     self._send(folder / name, queue)
 
-    def _send(self, bell: Path, queue: str) -> None:
+    def _send(self, listener: Path, queue: str) -> None:
         try:
-            with _reachable(bell) as address:
+            with _reachable(listener) as address:
                 try:
                     self._sending_socket().sendto(queue.encode(), address)
                 except BlockingIOError:
@@ -182,7 +182,7 @@ class SocketNotifier:
         except ConnectionRefusedError:
             # Its process is gone.
             with contextlib.suppress(OSError):
-                bell.unlink()
+                listener.unlink()
         except OSError:
             # Full: it has wake-ups enough to look at everything (see `_hear`). Gone: nobody waits there.
             pass
@@ -226,24 +226,24 @@ class SocketNotifier:
     def _bind(self) -> socket.socket:
         assert self._folder is not None
         self._folder.mkdir(exist_ok=True)
-        bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._name = f"{os.getpid()}-{os.urandom(4).hex()}"
             with _reachable(self._folder / self._name) as address:
-                bell.bind(address)
+                listener.bind(address)
         except BaseException:
-            bell.close()
+            listener.close()
             raise
-        return bell
+        return listener
 
-    def _hear(self, bell: socket.socket, waiters: Waiters) -> None:
+    def _hear(self, listener: socket.socket, waiters: Waiters) -> None:
         most = _backlog()
         while True:
             try:
-                rung = [bell.recv(_LONGEST_QUEUE_NAME)]
+                rung = [listener.recv(_LONGEST_QUEUE_NAME)]
                 with contextlib.suppress(BlockingIOError):
                     while len(rung) < most:
-                        rung.append(bell.recv(_LONGEST_QUEUE_NAME, socket.MSG_DONTWAIT))
+                        rung.append(listener.recv(_LONGEST_QUEUE_NAME, socket.MSG_DONTWAIT))
             except OSError:
                 return
             if len(rung) < most:
@@ -252,15 +252,15 @@ class SocketNotifier:
                 # So many that some may not have fitted.
                 waiters.wake_all()
             with self._lock:
-                if self._socket is not bell:
+                if self._socket is not listener:
                     return
                 if not waiters:
                     self._take_down()
                     return
 
     def _take_down(self) -> None:
-        bell = self._socket
-        if bell is None:
+        listener = self._socket
+        if listener is None:
             return
         self._socket = None
         assert self._folder is not None
@@ -270,8 +270,8 @@ class SocketNotifier:
             self._folder.rmdir()
         # shutdown() ends a recv() in another thread; close() alone would not.
         with contextlib.suppress(OSError):
-            bell.shutdown(socket.SHUT_RDWR)
-        bell.close()
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
 
     def close(self) -> None:
         """Stop listening and notifying for good: a waiter that is woken by the close may try to listen once more."""

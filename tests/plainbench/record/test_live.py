@@ -222,10 +222,10 @@ def test_the_next_fault_and_the_one_before_are_found(tmp_path: Path) -> None:
     run.crashed(3 * SECOND)
     timeline = told(run.finish())
 
-    found = [timeline.trouble_next_to(2 * SECOND, direction) for direction in (1, -1)]
+    found = [timeline.fault_next_to(2 * SECOND, direction) for direction in (1, -1)]
 
     assert found == [3 * SECOND, SECOND]
-    assert timeline.trouble_next_to(3 * SECOND, 1) is None
+    assert timeline.fault_next_to(3 * SECOND, 1) is None
 
 
 def test_what_a_generator_dropped_is_added_up(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Poster:
         """Return a new connection to one of the endpoint's addresses, which are resolved and checked for it."""
         if self._is_closed:
             raise DeliveryFailed("The server is stopping. It posts again when it is back.")
-        trouble: OSError = TimeoutError()
+        failure: OSError = TimeoutError()
         try:
             async with asyncio.timeout_at(deadline):
                 addresses = await self._addresses.resolve(endpoint)
@@ -141,10 +141,10 @@ class Poster:
                         async with asyncio.timeout_at(_share(deadline, len(addresses) - tried)):
                             return await self._connect_to(address, endpoint)
                     except OSError as error:
-                        trouble = error
+                        failure = error
         except TimeoutError:
-            trouble = TimeoutError()
-        raise DeliveryFailed(_reason(endpoint, self._timeout_s, trouble)) from None
+            failure = TimeoutError()
+        raise DeliveryFailed(_reason(endpoint, self._timeout_s, failure)) from None
 
     async def _connect_to(self, address: Address, endpoint: Endpoint) -> EndpointConnection:
         is_encrypted = endpoint.scheme == "https"
@@ -174,23 +174,23 @@ class Poster:
         return context
 
 
-def _reason(endpoint: Endpoint, timeout_s: float, trouble: OSError) -> str:
+def _reason(endpoint: Endpoint, timeout_s: float, failure: OSError) -> str:
     """Return why there is no connection."""
     where = endpoint.authority
-    match trouble:
+    match failure:
         case TimeoutError():
             return f"{where} could not be reached within {timeout_s:g} s. Check that it is up."
         case ConnectionRefusedError():
             return f"{where} refused the connection. Check that it is up, and the port."
         case ssl.SSLCertVerificationError():
-            why = trouble.verify_message.rstrip(".")
+            why = failure.verify_message.rstrip(".")
             return f"The certificate of {where} is not trusted ({why}). Renew it, or have its issuer trusted."
         case ssl.SSLError():
-            return f"{where} does not speak TLS ({trouble.reason or trouble}). Check whether it is http or https."
+            return f"{where} does not speak TLS ({failure.reason or failure}). Check whether it is http or https."
         case ConnectionError():
             return f"{where} broke off while the connection was made. Check that it is up."
         case _:
-            return f"{where} could not be reached ({trouble.strerror or trouble}). Check that it is up."
+            return f"{where} could not be reached ({failure.strerror or failure}). Check that it is up."
 
 
 def _share(deadline: float, shares: int) -> float:

@@ -53,7 +53,7 @@ def list_deliveries(
     if exhausted and state not in (None, "exhausted"):
         raise click.UsageError(f"--exhausted and --state {state} contradict each other.", click.get_current_context())
     wanted: DeliveryState | None = "exhausted" if exhausted else state
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.deliveries.list(wanted, subscription_id, limit=most, after=last),
@@ -70,7 +70,7 @@ def list_deliveries(
 @click.pass_obj
 def show(session: QueueSession, id: int) -> None:
     """Show everything about one delivery, and what is posted."""
-    with session.look() as q:
+    with session.reader() as q:
         found = q.deliveries.get(id)
     text = found.body.decode()
     posted = Raw(found.body) if found.format == "json" else text

@@ -165,7 +165,7 @@ def list_schedules(
     after: str,
 ) -> None:
     """List schedules, and when each fires next."""
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.schedules.list(
@@ -187,7 +187,7 @@ def list_schedules(
 @click.pass_obj
 def show(session: QueueSession, name: str) -> None:
     """Show everything about a schedule, and when it fires next."""
-    with session.look() as q:
+    with session.reader() as q:
         info = q.schedules.get(name)
     _show(session, info)
 

@@ -71,7 +71,7 @@ def list_subscriptions(session: QueueSession, pattern: str | None, queue: str | 
     """List subscriptions."""
     if pattern is not None and queue is not None:
         raise click.UsageError("Give --pattern or --queue, and not both.", click.get_current_context())
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.events.subscriptions(pattern, queue, limit=most, after=last),

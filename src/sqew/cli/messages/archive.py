@@ -27,7 +27,7 @@ def archive() -> None:
 @click.pass_obj
 def list_archive(session: QueueSession, queue: str, outcome: str | None, limit: int, after: int) -> None:
     """List finished messages. A queue keeps them if it was made with --keep archive."""
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.archive(queue, most, last, cast("Outcome | None", outcome)),

@@ -29,7 +29,7 @@ def dlq() -> None:
 @click.pass_obj
 def list_dead(session: QueueSession, queue: str, limit: int, after: int) -> None:
     """List the messages of a queue that died, and why."""
-    with session.look() as q:
+    with session.reader() as q:
         messages = listed(
             session, lambda most, last: q.dead_letters(queue, most, last), lambda message: message.id, limit, after
         )

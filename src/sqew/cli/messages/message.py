@@ -282,7 +282,7 @@ def peek_id(session: QueueSession, ids: list[int]) -> None:
 
 
 def _show_messages(session: QueueSession, queue: str | None, ids: list[int]) -> None:
-    with session.look() as q:
+    with session.reader() as q:
         found = [q.run(ops.Get(queue, id)) if queue is None else q.get(queue, id) for id in ids]
     document = views.message_document(found[0]) if len(found) == 1 else views.messages_document(found)
     session.show(document, *(views.one_message(message, now_ms()) for message in found))

@@ -8,7 +8,7 @@ from sqew.cli.session import QueueSession, now_ms
 
 def show_next(session: QueueSession, queue: str, limit: int, lane: str | None = None) -> None:
     """Show the next messages of a queue without taking them."""
-    with session.look() as q:
+    with session.reader() as q:
         messages = q.peek(queue, limit, lane=lane)
     session.show(
         views.messages_document(messages), views.waiting_messages(messages, now_ms(), f"Queue '{queue}' is empty.")

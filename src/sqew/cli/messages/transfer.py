@@ -35,7 +35,7 @@ def export(session: QueueSession, queue: str, archive: bool, output: str) -> Non
 
     They are a snapshot: later changes to the queue don't show. A file appears only when it is complete.
     """
-    with session.look() as q:
+    with session.reader() as q:
         depths = q.stats(queue).depths
         total = depths.archived + depths.dead if archive else depths.total()
         with _written(output) as file, Bar("exporting", session.plain, total) as bar:

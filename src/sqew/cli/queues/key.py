@@ -55,7 +55,7 @@ def add(session: QueueSession, queue: str, scopes: tuple[KeyScope, ...], label: 
 @click.pass_obj
 def list_keys(session: QueueSession, queue: str | None) -> None:
     """List keys: what they allow, not what they are."""
-    with session.look() as q:
+    with session.reader() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
         found = [key for name in names for key in q.keys(name)]
     session.show({"keys": msgspec.to_builtins(found)}, _table(found, now_ms()))

@@ -121,7 +121,7 @@ def queue() -> None:
 @click.pass_obj
 def list_queues(session: QueueSession, prefix: str) -> None:
     """List the queues, and how many messages each holds."""
-    with session.look() as q:
+    with session.reader() as q:
         found = [(info, q.stats(info.name)) for info in q.queues(prefix)]
     document = [views.queue_document(info) | {"depths": _depths(stats)} for info, stats in found]
     session.show({"queues": document}, views.queue_table(found))
@@ -183,7 +183,7 @@ def _warn_of_missing_dead_letter(session: QueueSession, policy: Policy, known: s
 @click.pass_obj
 def show(session: QueueSession, name: str) -> None:
     """Show a queue's policy and how many messages it holds."""
-    with session.look() as q:
+    with session.reader() as q:
         info, stats = q.info(name), q.stats(name)
     now = now_ms()
     _, *tables = views.stats_parts(stats, now)

@@ -29,7 +29,7 @@ from sqew.terminal.output import Facts, byte_count
 @click.pass_obj
 def stats(session: QueueSession, queue: str | None) -> None:
     """Show depths, rates and latencies."""
-    with session.look() as q:
+    with session.reader() as q:
         names = [info.name for info in q.queues()] if queue is None else [queue]
         found = [q.stats(name) for name in names]
     now = now_ms()

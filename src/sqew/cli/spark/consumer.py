@@ -25,7 +25,7 @@ def consumer() -> None:
 @click.pass_obj
 def list_consumers(session: QueueSession, queue: str, limit: int, after: str) -> None:
     """List the consumers of a queue, and what each has claimed."""
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.consumers.list(queue, limit=most, after=last),

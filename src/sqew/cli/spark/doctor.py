@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sqew.cli.session import QueueSession
-from sqew.cli.spark.work import java_unheard, moving
+from sqew.cli.spark.work import advancing, java_unheard
 from sqew.terminal.command import Command
 from sqew.terminal.exits import CommandError, Exit
 from sqew.terminal.output import Facts, plural
@@ -27,16 +27,16 @@ def doctor(session: QueueSession, quick: bool) -> None:
 
     findings = list(examine())
     if not quick and not any(finding.trouble for finding in findings):
-        with nullcontext() if session.debug else java_unheard(), Bar("trying", session.plain) as bar, moving(bar):
+        with nullcontext() if session.debug else java_unheard(), Bar("trying", session.plain) as bar, advancing(bar):
             findings.append(try_it())
-    troubles = [finding.trouble for finding in findings if finding.trouble]
+    reasons = [finding.trouble for finding in findings if finding.trouble]
     session.show(
-        {"ok": not troubles, "findings": msgspec.to_builtins(findings)},
+        {"ok": not reasons, "findings": msgspec.to_builtins(findings)},
         Facts([(finding.part, finding.found) for finding in findings]),
-        *troubles,
+        *reasons,
     )
-    if troubles:
+    if reasons:
         raise CommandError(
-            f"Spark can't run here: {plural(len(troubles), 'thing')} to put right, see above.", Exit.FAILED
+            f"Spark can't run here: {plural(len(reasons), 'thing')} to put right, see above.", Exit.FAILED
         )
     session.note("Spark can run here.")

@@ -11,7 +11,7 @@ import msgspec
 from sqew.cli.parameters import Name, QueueName
 from sqew.cli.session import QueueSession
 from sqew.cli.spark.lake import Moment, lake_option
-from sqew.cli.spark.work import moving, server_of, spark_at_work, spark_options, wire_to, write_options
+from sqew.cli.spark.work import advancing, server_of, spark_at_work, spark_options, wire_to, write_options
 from sqew.terminal.command import Command
 from sqew.terminal.output import Facts, plural
 from sqew.terminal.progress import Bar
@@ -88,5 +88,5 @@ def _shown(session: QueueSession, sent: list[int], rate: float | None) -> Iterat
     if rate is None:
         yield
         return
-    with Bar("replaying", session.plain) as bar, moving(bar, lambda: sent[-1]):
+    with Bar("replaying", session.plain) as bar, advancing(bar, lambda: sent[-1]):
         yield

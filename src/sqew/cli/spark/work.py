@@ -138,12 +138,12 @@ def _started(
 
     check_packages()
     is_ours = session_at_work() is None
-    with nullcontext() if session.debug else java_unheard(), moving(bar):
+    with nullcontext() if session.debug else java_unheard(), advancing(bar):
         return spark_session(master, name, **settings), is_ours
 
 
 @contextmanager
-def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
+def advancing(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
     """Move a bar to and fro while something takes its time. ``done`` returns how much of it is done by now."""
     ended = threading.Event()
 
@@ -151,13 +151,13 @@ def moving(bar: Bar, done: Callable[[], int] = lambda: 0) -> Iterator[None]:
         while not ended.wait(_BETWEEN_DRAWINGS_S):
             bar.reach(done())
 
-    mover = threading.Thread(target=move, daemon=True)
-    mover.start()
+    thread = threading.Thread(target=move, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        mover.join()
+        thread.join()
 
 
 @contextmanager

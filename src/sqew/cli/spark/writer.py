@@ -30,7 +30,7 @@ def writer() -> None:
 @click.pass_obj
 def list_writers(session: QueueSession, queue: str, limit: int, after: str) -> None:
     """List the writers of a queue."""
-    with session.look() as q:
+    with session.reader() as q:
         found = listed(
             session,
             lambda most, last: q.writers.list(queue, limit=most, after=last),
@@ -62,7 +62,7 @@ def _staged(staging: Staging) -> str:
 @click.pass_obj
 def show(session: QueueSession, queue: str, name: str) -> None:
     """Show a writer: the last of its epochs that was promoted, and what is staged."""
-    with session.look() as q:
+    with session.reader() as q:
         found = q.writers.get(queue, name)
     facts = [
         ("name", found.name),

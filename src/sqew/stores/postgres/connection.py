@@ -220,9 +220,9 @@ class PostgresConnection:
         """Write messages that go to several queues each: their ids are not in a row here, as others draw some too."""
         lane, priority, due_at, created_at, expires_at, is_text, headers = copies.alike
         rows = [
-            (id, taker.queue_id, lane, priority, due_at, created_at, expires_at, is_text, check, headers, body)
+            (id, target.queue_id, lane, priority, due_at, created_at, expires_at, is_text, check, headers, body)
             for ids, check, body in zip(copies.ids, copies.checksums, copies.bodies, strict=True)
-            for id, taker in zip(ids, copies.targets, strict=True)
+            for id, target in zip(ids, copies.targets, strict=True)
         ]
         self.executemany(SQL.insert_small, rows)
 

@@ -226,8 +226,8 @@ def write_deferred(work: Work) -> None:
         for copies in rows.copies.values():
             work.insert_copies(copies)
             # Queue by queue: who counts them counts the runs.
-            for place, taker in enumerate(copies.targets):
-                name, lane = taker.queue, taker.lane_name
+            for place, target in enumerate(copies.targets):
+                name, lane = target.queue, target.lane_name
                 work.facts += [Fact("sent", name, lane, ids[place], 0) for ids in copies.ids]
         if rows.others:
             work.executemany(work.sql.insert_message, rows.others)

@@ -71,7 +71,7 @@ class SQLiteConnection:
     def insert_copies(self, copies: Copies) -> None:
         """Write messages that go to several queues each: those whose ids are in a row by one statement."""
         targets, ids, count = len(copies.targets), copies.ids, len(copies.ids)
-        queues = self.integers([taker.queue_id for taker in copies.targets])
+        queues = self.integers([target.queue_id for target in copies.targets])
         values = [b"%010d%b" % both for both in zip(copies.checksums, copies.bodies, strict=True)]
         starts = [place for place in range(count) if not place or ids[place][0] != ids[place - 1][0] + targets]
         for start, end in pairwise([*starts, count]):

@@ -109,14 +109,14 @@ class ListedView(Struct):
     state: str
 
 
-class LookParameters(Struct, frozen=True, forbid_unknown_fields=True):
+class InspectParameters(Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 1
 
 
-@routes.get("/queues/{queue}/messages", scope="receive", query=LookParameters, answers={200: list[ListedView]})
+@routes.get("/queues/{queue}/messages", scope="receive", query=InspectParameters, answers={200: list[ListedView]})
 async def list_messages(service: Service, request: Request) -> Response:
     """List the next messages as a bare array with their payloads as strings, without taking them. See `peek`."""
-    given: LookParameters = request.options
+    given: InspectParameters = request.options
     limit = service.batch(given.limit, "limit")
     info = await service.broker.run(ops.GetQueue(request.params[0]))
     found = await service.broker.inspect(ops.Peek(info.name, limit))

@@ -26,7 +26,7 @@ SELECT ?9 + (new.rowid - 1) * ?8 + queue.rowid - 1, queue.value, ?1, ?2, ?3, ?3,
   FROM carray(?10) AS new CROSS JOIN carray(?11) AS queue
 
 -- fragment: of_deleted
--- See noting.py.
+-- See row_capture.py.
 AND sqew_captures({ended})
 
 -- fragment: among_ids

@@ -85,8 +85,8 @@ def changed(
         return WantedSubscription(before.form, structs.replace(details, filter_scope=cast("FilterScope", value)))
     kept = {**details.kept, name: value}
     if name == REDRIVE_POLICY:
-        letters = _dead_letter(value, topic, names, place)
-        return WantedSubscription(before.form, structs.replace(details, dead_letter=letters, kept=kept))
+        dead_letters = _dead_letter(value, topic, names, place)
+        return WantedSubscription(before.form, structs.replace(details, dead_letter=dead_letters, kept=kept))
     if value and name == DELIVERY_POLICY and (flaw := flaw_of_subscription(value)):
         raise _wrong(place, f"{name}: {flaw}")
     if value and name != "SubscriptionRoleArn" and object_of(value) is None:
