@@ -71,7 +71,7 @@ class Unfinished(Struct, frozen=True):
 
 
 MayWait = Callable[[Commit], bool]
-"""Function that gets the results so far, with a `Unfinished` for each missing one; returns True to do those now as well."""
+"""Function that gets the results so far, `Unfinished` for each missing one. True: those are to be done now as well."""
 
 
 class RemoteStore(Protocol):
@@ -81,8 +81,8 @@ class RemoteStore(Protocol):
     part of one. And if it was given a clock, ``now`` is when they were asked for: an operation that then has to wait is
     done at the time that the clock shows when its turn has come.
 
-    Some of its operations may have to wait for other servers, and the others not. ``may_wait`` is called when those that
-    need not wait are done: if it returns False, the results have a `Unfinished` for each of the others.
+    Some of its operations may have to wait for other servers. ``may_wait`` is called when all others are done: if it
+    returns False, the results have an `Unfinished` for each that would have to wait.
     """
 
     connections: int

@@ -70,7 +70,7 @@ class Batch:
         self._operations[place] = replace(op, refs=[ref for ref in op.refs if ref.id not in done])
 
     def goes_on(self) -> bool:
-        """Return True if more is to be done now. ``may_wait`` decides, and gets the results so far: they need not wait."""
+        """Return True if more is to be done now: ``may_wait`` decides, and gets the results so far."""
         if not self.pending:
             return False
         if self._may_wait is None:
