@@ -12,7 +12,7 @@ from sqew.terminal.cells import cut, width
 from sqew.terminal.screen import screen_on
 
 _DRAWN_EVERY_S = 0.2
-_TOLD_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
 
 class Watching:
@@ -29,7 +29,7 @@ class Watching:
     def say(self, doing: str) -> None:
         """Show the progress, unless something was shown just now."""
         screen, now = screen_on(sys.stderr, self._plain), time.monotonic()
-        if self._quiet or now - self._last < (_DRAWN_EVERY_S if screen.is_live else _TOLD_EVERY_S):
+        if self._quiet or now - self._last < (_DRAWN_EVERY_S if screen.is_live else _REPORT_EVERY_S):
             return
         self._last = now
         line = f"{int(now - self._began)} s  {doing}"

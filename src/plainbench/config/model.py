@@ -38,7 +38,7 @@ class Uniform(Struct, frozen=True, forbid_unknown_fields=True, tag="uniform", ta
 
 
 class Normal(Struct, frozen=True, forbid_unknown_fields=True, tag="normal", tag_field="type"):
-    """A bell curve, cut off at 0."""
+    """A normal distribution, cut off at 0."""
 
     mean_ms: Ms
     std_ms: Ms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqew.client import consumer_calls as calls
-from sqew.client.callers import AsyncDo, Do
+from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Claim, ConsumerInfo, Message, OpenedConsumer
 from sqew.rules.rules import seconds_as_ms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqew.client import event_calls as calls
-from sqew.client.callers import AsyncDo, Do
+from sqew.client.protocols import AsyncDo, Do
 from sqew.model import CertificateInfo, Delivery, DeliveryState, Retried
 
 Found = list[Delivery]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from sqew.client import event_calls as calls
-from sqew.client.callers import AsyncDo, Do
 from sqew.client.calls import message_of, messages_of
+from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Published, Subscription
 from sqew.rules.rules import seconds_of
 

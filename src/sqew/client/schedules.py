@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from sqew.client import schedule_calls as calls
-from sqew.client.callers import AsyncDo, Do
+from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Preview, ScheduleInfo, ScheduleRun, ScheduleStatus, TargetKind
 from sqew.schedules.keywords import ScheduleFields, Timing
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqew.client import writer_calls as calls
-from sqew.client.callers import AsyncDo, Do
+from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Promotion, Staged, WriterInfo
 
 Found = list[WriterInfo]

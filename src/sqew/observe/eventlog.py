@@ -111,7 +111,7 @@ class EventLog:
         self._pending_count = 0
         self._due_at_count = 1  # when they must be encoded: at once while the writer sleeps, so that it is woken
         self._buffer = bytearray()
-        self._in_flight_bytes = 0
+        self._unwritten_bytes = 0
         self._thread: threading.Thread | None = None
         self._gathered = threading.Condition(self._lock)
         self._written = threading.Condition(self._lock)
@@ -136,13 +136,13 @@ class EventLog:
             with self._lock:
                 self._encode_pending()
                 lines, self._buffer = self._buffer, bytearray()
-                self._in_flight_bytes = len(lines)
+                self._unwritten_bytes = len(lines)
             try:
                 if lines:
                     self._write(lines)
             finally:
                 with self._lock:
-                    self._in_flight_bytes = 0
+                    self._unwritten_bytes = 0
                     self._written.notify_all()
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class EventLog:
         if self._due_at_count == 1 or len(self._buffer) >= BATCH_BYTES:
             self._due_at_count = _ENCODED_TOGETHER
             self._gathered.notify()
-        while len(self._buffer) + self._in_flight_bytes >= MOST_PENDING_BYTES:
+        while len(self._buffer) + self._unwritten_bytes >= MOST_PENDING_BYTES:
             self._written.wait()
         return True
 
@@ -183,7 +183,7 @@ class EventLog:
 
     def _writer_runs(self) -> bool:
         if self._thread is None or not self._thread.is_alive():
-            thread = threading.Thread(target=self._write_as_they_gather, name="sqew event log", daemon=True)
+            thread = threading.Thread(target=self._write_batches, name="sqew event log", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no more threads: a limit of the system, or the interpreter is shutting down
@@ -191,7 +191,7 @@ class EventLog:
             self._thread = thread
         return True
 
-    def _write_as_they_gather(self) -> None:
+    def _write_batches(self) -> None:
         while True:
             with self._lock:
                 self._gathered.wait_for(lambda: self._closed or len(self._buffer) >= BATCH_BYTES, LINGER_SECONDS)

@@ -47,7 +47,7 @@ class AccessLog:
         self._slow_s = settings.slow_ms / 1000
         self._least = SEVERITIES[settings.log_level]
         nothing = settings.access_log == "none"
-        self.noted_from = math.inf if nothing else 0 if self._all else 400
+        self.logged_from = math.inf if nothing else 0 if self._all else 400
         """Lowest status that is noted: responses below it that are quick as well need not come here at all."""
         self.slow_s = math.inf if nothing else self._slow_s
 

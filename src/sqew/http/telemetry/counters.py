@@ -35,7 +35,7 @@ _STORE_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1)
 _DELIVERY_S = (0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _MESSAGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
-_NOTED_EVERY_S, _REASONS = 10.0, 100
+_LOG_EVERY_S, _REASONS = 10.0, 100
 """Seconds after which the log repeats a reason of the store to refuse, and most reasons that are told apart."""
 
 UNKNOWN_PATH = "(unknown)"
@@ -56,14 +56,14 @@ class RequestCounters:
         self.tracing = tracing
         self._labels = labels
         self._access = AccessLog(settings)
-        self._noted_from, self._slow_s = self._access.noted_from, self._access.slow_s
+        self._logged_from, self._slow_s = self._access.logged_from, self._access.slow_s
         self._slow_transaction_s = settings.slow_ms / 1000
         # By method, identity of the route, and status.
         self._requests: dict[tuple[bytes, int, int], Histogram] = {}
         self._described: dict[tuple[bytes, int, int], tuple[str, str]] = {}
         self._errors: Counter[str] = Counter()
         self._of_queues = QueueErrors(labels)
-        self._noted_again: dict[str, float] = {}
+        self._log_again_at: dict[str, float] = {}
         self._transactions = Histogram(_STORE_S)
         self._flushes = Histogram(_MESSAGES)
         self._operations = Histogram(_MESSAGES)
@@ -82,7 +82,7 @@ class RequestCounters:
         histogram = self._histogram(request, status)
         histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
         histogram.sum += seconds
-        if status >= self._noted_from or seconds >= self._slow_s:
+        if status >= self._logged_from or seconds >= self._slow_s:
             self._access.note(request, status, seconds, size)
         if request.trace is not None:
             _end_trace(request, status)
@@ -98,13 +98,13 @@ class RequestCounters:
                 histogram = histograms[status] = self._histogram(request, status)
             histogram.counts[bisect_left(_REQUEST_S, seconds)] += 1
             histogram.sum += seconds
-            if status >= self._noted_from or seconds >= self._slow_s:
+            if status >= self._logged_from or seconds >= self._slow_s:
                 self._access.note(request, status, seconds, len(response.body))
 
     @property
     def notes_all(self) -> bool:
         """True if even a quick response that is no refusal leaves more behind than a count."""
-        return self._noted_from == 0 or self.tracing is not None
+        return self._logged_from == 0 or self.tracing is not None
 
     def failed(self, error: SqewError, queue: str | None = None) -> None:
         """Count the refusal of a request, or of one message of a batch. ``queue``: the queue it names, if any."""
@@ -116,10 +116,10 @@ class RequestCounters:
     def _note_why(self, error: StoreError) -> None:
         """Log why the store refused, which the client is not told, once in a while."""
         now, why = monotonic(), str(error)
-        if why != error.public_text and now >= self._noted_again.get(why, 0.0):
-            if len(self._noted_again) >= _REASONS:
-                self._noted_again.clear()
-            self._noted_again[why] = now + _NOTED_EVERY_S
+        if why != error.public_text and now >= self._log_again_at.get(why, 0.0):
+            if len(self._log_again_at) >= _REASONS:
+                self._log_again_at.clear()
+            self._log_again_at[why] = now + _LOG_EVERY_S
             _log.warning("the store refused", extra={"fields": {"error": why, "code": error.code}})
 
     def observe_batch(self, operations: Sequence[Operation[Any]], results: Sequence[Any], seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The surroundings of a connection: the application above it, and what connections of a server share."""
+"""The contract of a connection: the application above it, and what connections of a server share."""
 
 from __future__ import annotations
 

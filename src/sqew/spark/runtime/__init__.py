@@ -1,1 +1,1 @@
-"""The surroundings of a job: Java, launchers, progress and failures."""
+"""The runtime of a job: Java, launchers, progress and failures."""

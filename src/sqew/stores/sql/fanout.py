@@ -1,4 +1,4 @@
-"""Fan-out of events: the subscriptions that match, and want them, as rows to be written."""
+"""Fanout of events: the subscriptions that match, and want them, as rows to be written."""
 
 from __future__ import annotations
 

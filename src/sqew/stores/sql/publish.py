@@ -157,7 +157,7 @@ def _check_rows(fanouts: Sequence[Fanout]) -> None:
 
 
 def _is_small(event: NewEvent) -> bool:
-    """Return True if an event can be written as it is to every taker."""
+    """Return True if an event can be written as it is to every target."""
     message = event.message
     return event.key is message.group is message.lane is None and len(message.body) <= INLINE_BODY_BYTES
 
@@ -207,8 +207,8 @@ def _dead_letter(event: NewEvent, message: NewMessage, binding: Binding, error: 
 
 def dead_letter_headers(message_id: str, status: int, error: str) -> dict[str, Any]:
     """Return the attributes by which SNS says why a message is a dead letter."""
-    told = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
-    return {name: {"DataType": "String", "StringValue": text} for name, text in told.items() if text}
+    attributes = {"RequestID": message_id, "ErrorCode": str(status), "ErrorMessage": error}
+    return {name: {"DataType": "String", "StringValue": text} for name, text in attributes.items() if text}
 
 
 def _put_plain(work: Work, fanout: Fanout, event: NewEvent) -> Sequence[int]:

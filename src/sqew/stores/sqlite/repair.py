@@ -263,8 +263,8 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
             with closing(connect(connection.filename, create=False)) as other:
                 unreadable = still_unreadable(other.execute, unreadable)
                 broken = broken_tables(other.execute, broken)
-        told = take_out(work.execute, unreadable, max(work.now, 0))
-        told += remake(work.execute, broken)
+        reported = take_out(work.execute, unreadable, max(work.now, 0))
+        reported += remake(work.execute, broken)
         if "sqew_meta" in broken:
             fresh = _HARMLESS["sqew_meta"]
             columns, values = ", ".join(fresh), ", ".join(map(str, fresh.values()))
@@ -272,15 +272,15 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
         if indexes:
             odd = [table for table, _ in odd_tables(work.execute)]
             places = _places(work.execute)
-            told += _reindex(work.execute)
+            reported += _reindex(work.execute)
         try:
             work.execute("SAVEPOINT mending")
-            told += _mend_rows(work, odd, places, broken)
+            reported += _mend_rows(work, odd, places, broken)
         except (apsw.CorruptError, apsw.ConstraintError):
             # An index still has what a row had before.
             work.execute("ROLLBACK TO mending")
-            told += _reindex(work.execute)
-            told += _mend_rows(work, odd, places, broken)
+            reported += _reindex(work.execute)
+            reported += _mend_rows(work, odd, places, broken)
         work.execute(work.sql.bump_catalog).fetchall()
         if unreadable or broken:
             check_pages(work.execute)
@@ -289,7 +289,7 @@ def mend(work: Work, connection: apsw.Connection, *, indexes: bool) -> list[str]
         if connection.in_transaction:
             work.execute("ROLLBACK")
         raise
-    return told
+    return reported
 
 
 def _reindex(execute: Execute) -> list[str]:
@@ -315,26 +315,26 @@ def _mend_rows(work: Work, odd: list[_Table], places: list[Row], broken: Iterabl
     work.executemany(f"UPDATE sqew_message SET queue_id = ?, lane_id = ?, priority = ? {still}", places)  # noqa: S608
     # A message whose lane is lost is no odd one once the lane is there again.
     queues = [table for table in odd if table.name in {"sqew_queue", "sqew_lane"}]
-    told = _change(work, queues)
+    reported = _change(work, queues)
     _restore_queues(work)
-    told += _change(work, [table for table in odd if table not in queues])
+    reported += _change(work, [table for table in odd if table not in queues])
     work.execute(_MISSING_BUCKETS)
     if not _CLAIMED_IN.isdisjoint([*broken, *(table.name for table in odd)]):
         work.execute(_FORGET_CHUNKS)
         work.execute(_RELEASE_UNCLAIMED, (work.now, _CLAIMED_MS))
     _expose_heads(work)
-    return told
+    return reported
 
 
 def _change(work: Work, odd: list[_Table]) -> list[str]:
-    told = []
+    reported = []
     for table in odd:
         for change in table.changes:
             work.execute(change, (work.now,) if "?1" in change else ())
             if changed := work.changes():
                 what = "deleted" if change.startswith("DELETE") else "mended"
-                told.append(f"rows of {table.name} that held what was never written there: {changed} {what}")
-    return told
+                reported.append(f"rows of {table.name} that held what was never written there: {changed} {what}")
+    return reported
 
 
 def _restore_queues(work: Work) -> None:

@@ -193,11 +193,11 @@ class SQLiteStore:
         began = monotonic()
         if self.path == MEMORY or began < self._mend_again_at:
             return False
-        told = self._mend_now(error, isinstance(error.__cause__, apsw.CorruptError), now)
-        if told == []:
+        reported = self._mend_now(error, isinstance(error.__cause__, apsw.CorruptError), now)
+        if reported == []:
             ended = monotonic()
             self._mend_again_at = ended + (ended - began) * _MENDING_SHARE
-        return bool(told)
+        return bool(reported)
 
     def _mend_now(self, error: BaseException, indexes: bool, now: int) -> list[str] | None:
         """Mend the file; return what was mended, in a sentence each. None: others write."""
@@ -206,15 +206,17 @@ class SQLiteStore:
                 if is_newer(connection):
                     # What this code can't read need not be damaged.
                     return []
-                told = mend(self._work_on(SQLiteConnection(connection), connection, now), connection, indexes=indexes)
+                reported = mend(
+                    self._work_on(SQLiteConnection(connection), connection, now), connection, indexes=indexes
+                )
         except (apsw.Error, SqewError, *_UNLIKELY) as failure:
             fields = {"file": self.path, "error": str(error), "failure": str(failure)}
             _log.warning("the file is damaged, and could not be mended", extra={"fields": fields})
             return None if isinstance(failure, apsw.BusyError | StoreBusy) else []
-        if told:
-            found = {"file": self.path, "error": str(error), "found": told}
+        if reported:
+            found = {"file": self.path, "error": str(error), "found": reported}
             _log.warning("the file is damaged; what could be mended was", extra={"fields": found})
-        return told
+        return reported
 
     def _set(self, durability: Durability) -> None:
         self._set_to = None

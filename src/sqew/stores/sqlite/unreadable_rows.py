@@ -120,7 +120,7 @@ def _next(last: int, id: int) -> int:
 def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) -> list[str]:
     """Take rows out; return a sentence for each table. The caller must `check_pages` at the end of the transaction."""
     places = [(id, *_place(execute, id)) for id in unreadable.get("sqew_message", ())]
-    told = []
+    reported = []
     for table, ids in unreadable.items():
         indexes = execute(_INDEXES, (table,)).fetchall()
         for name, _ in indexes:
@@ -129,10 +129,12 @@ def take_out(execute: Execute, unreadable: Mapping[str, list[int]], now: int) ->
             execute(f"DELETE FROM {table} WHERE id = ?", (id,))  # noqa: S608
         for _, sql in indexes:
             execute(sql)
-        told.append(f"rows of {table} that can't be read: {len(ids)} taken out (ids {', '.join(map(str, ids[:10]))})")
+        reported.append(
+            f"rows of {table} that can't be read: {len(ids)} taken out (ids {', '.join(map(str, ids[:10]))})"
+        )
     for place in places:
         execute(_EMPTY, (*place, now))
-    return told
+    return reported
 
 
 def _place(execute: Execute, id: int) -> tuple[object, ...]:
