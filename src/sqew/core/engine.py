@@ -92,8 +92,8 @@ class ObservedEngine:
             if woken:
                 if self.listeners:
                     for place in self.listeners.keys() & set(woken):
-                        for committed in self.listeners[place]:
-                            committed()
+                        for listener in self.listeners[place]:
+                            listener()
                 self.waiters.wake(woken)
                 self.notifier.notify(woken)
         except Exception:  # noqa: BLE001 (it must not look as if the transaction had failed: that would be repeated)

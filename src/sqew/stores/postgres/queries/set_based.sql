@@ -1,7 +1,7 @@
 -- Sends, receives and acks of plain messages: statements that are a transaction each (see hot.py).
 
 -- name: insert_plain
--- All of a flight, in the order in which they are given: rows that RETURNING names are in the order of their ids. What
+-- All of a batch, in the order in which they are given: rows that RETURNING names are in the order of their ids. What
 -- those from place ?3[n] on have in common is the n-th of ?4 to ?9.
 INSERT INTO sqew_message (id, queue_id, lane_id, priority, due_at, available_at, created_at, expires_at, is_text,
                           checksum, headers, body)
