@@ -13,7 +13,7 @@ import pytest
 from sqew import Client
 from tests.cli.conftest import SCRIPT, environment
 from tests.cli.test_seed_commands import LINES
-from tests.support.canned_server import Scripted
+from tests.support.canned_server import CannedServer
 from tests.support.serving import serving
 
 TOKEN = "a-token-of-the-tests"
@@ -298,7 +298,7 @@ INFO = {
 def test_a_batch_without_an_answer_was_counted_as_not_sent(sqew, folder):
     (folder / "lines").write_text("1\n2\n3\n")
     sent = (201, b'{"messages":[{"message_id":1}]}')
-    with Scripted((200, json.dumps(INFO).encode()), sent, None) as server:
+    with CannedServer((200, json.dumps(INFO).encode()), sent, None) as server:
         done = sqew(f"--url {server.url} --max-batch 1 message enqueue --queue orders --file lines")
 
     assert done.code == 8

@@ -13,7 +13,7 @@ from sqew.clock import ManualClock
 from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.errors import BadSignature, Unreachable
 from sqew.model import Notice
-from tests.support.canned_server import Scripted
+from tests.support.canned_server import CannedServer
 from tests.support.endpoint import Gate, drips, endless_interims, endpoint, stalls
 
 NOW = 1_700_000_000_000
@@ -49,7 +49,7 @@ def fetching(server, clock, **options):
 
 
 def test_a_certificate_is_fetched_once_in_an_hour(verify, clock):
-    with Scripted((200, KEY.certificate)) as server:
+    with CannedServer((200, KEY.certificate)) as server:
         verifier = fetching(server, clock, max_age_seconds=None)
 
         for _ in range(3):
@@ -62,7 +62,7 @@ def test_a_certificate_is_fetched_once_in_an_hour(verify, clock):
 
 
 def test_the_certificates_that_are_kept_are_bounded(clock):
-    with Scripted((200, KEY.certificate)) as server:
+    with CannedServer((200, KEY.certificate)) as server:
         verifier = fetching(server, clock)
         urls = [f"{server.url}/SimpleNotificationService-{number}.pem" for number in range(65)]
         for url in urls:
@@ -81,7 +81,7 @@ def test_a_certificate_is_fetched_over_https_where_the_authority_is_trusted(veri
     authority.issue_cert("localhost").configure_cert(context)
     tls = ssl.create_default_context()
     authority.configure_trust(tls)
-    with Scripted((200, KEY.certificate)) as server:
+    with CannedServer((200, KEY.certificate)) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         host = f"localhost:{server.server_port}"
         body = signed(f"https://{host}{NAME}")
@@ -152,8 +152,8 @@ def test_a_host_is_the_same_in_capitals_and_with_the_port_that_it_has_anyway(clo
 
 def test_a_redirect_is_not_followed(verify, clock):
     with (
-        Scripted((200, KEY.certificate)) as elsewhere,
-        Scripted((302, b"", ("Location", elsewhere.url + NAME))) as server,
+        CannedServer((200, KEY.certificate)) as elsewhere,
+        CannedServer((302, b"", ("Location", elsewhere.url + NAME))) as server,
         pytest.raises(BadSignature, match=r"leads elsewhere \(302\)"),
     ):
         verify(fetching(server, clock), signed(server.url + NAME))
@@ -173,13 +173,13 @@ def test_a_redirect_is_not_followed(verify, clock):
     ids=["missing", "another page", "too large", "busy", "hung up"],
 )
 def test_a_certificate_that_can_not_be_had_is_told_from_one_that_is_wrong(verify, clock, answer, error, sentence):
-    with Scripted(answer) as server, pytest.raises(error, match=sentence):
+    with CannedServer(answer) as server, pytest.raises(error, match=sentence):
         verify(fetching(server, clock), signed(server.url + NAME))
 
 
 @pytest.mark.parametrize("answer", [(404, b""), (503, b"")])
 def test_forged_envelopes_can_not_cause_a_fetch_each(verify, clock, answer):
-    with Scripted(answer, (200, KEY.certificate)) as server:
+    with CannedServer(answer, (200, KEY.certificate)) as server:
         verifier = fetching(server, clock)
         for _ in range(3):
             with pytest.raises((BadSignature, Unreachable), match=str(answer[0])):
@@ -192,7 +192,7 @@ def test_forged_envelopes_can_not_cause_a_fetch_each(verify, clock, answer):
 
 
 def test_forged_envelopes_can_not_push_out_a_good_certificate(clock):
-    with Scripted((200, KEY.certificate), (404, b"")) as server:
+    with CannedServer((200, KEY.certificate), (404, b"")) as server:
         verifier = fetching(server, clock)
         verifier.verify(signed(server.url + NAME))
         for number in range(70):
@@ -204,7 +204,7 @@ def test_forged_envelopes_can_not_push_out_a_good_certificate(clock):
 
 
 def test_a_certificate_is_fetched_once_however_its_host_is_written(clock):
-    with Scripted((200, KEY.certificate)) as server:
+    with CannedServer((200, KEY.certificate)) as server:
         verifier = EnvelopeVerifier(cert_hosts=[f"localhost:{server.server_port}"], allow_http=True, clock=clock)
 
         for host in ("localhost", "LOCALHOST", "LocalHost"):

@@ -27,7 +27,7 @@ from sqew.errors import (
     Unreachable,
 )
 from tests.client.clients import connect, servers, shared_server
-from tests.support.canned_server import Scripted
+from tests.support.canned_server import CannedServer
 from tests.support.serving import serving
 
 __all__ = ["connect", "servers", "shared_server"]
@@ -98,7 +98,7 @@ def test_a_request_waits_for_a_server_that_is_being_restarted(connect, tmp_path,
     ],
 )
 def test_what_does_no_harm_is_asked_again_when_no_answer_came(connect, ask, route):
-    with Scripted(None) as server:
+    with CannedServer(None) as server:
         with pytest.raises(NoAnswer):
             ask(connect(server.url, retries=2))
 
@@ -115,7 +115,7 @@ def test_what_does_no_harm_is_asked_again_when_no_answer_came(connect, ask, rout
     ],
 )
 def test_what_may_have_been_done_is_not_asked_for_twice(connect, ask, route):
-    with Scripted(None) as server:
+    with CannedServer(None) as server:
         with pytest.raises(NoAnswer, match="may have done what was asked or not"):
             ask(connect(server.url, retries=2))
 
@@ -123,7 +123,7 @@ def test_what_may_have_been_done_is_not_asked_for_twice(connect, ask, route):
 
 
 def test_what_the_server_could_not_do_just_now_is_asked_for_again(connect):
-    with Scripted(BUSY, BUSY, SENT) as server:
+    with CannedServer(BUSY, BUSY, SENT) as server:
         id = connect(server.url).enqueue("orders", 1)
 
         assert (id, len(server.asked)) == (1, 3)
@@ -131,7 +131,7 @@ def test_what_the_server_could_not_do_just_now_is_asked_for_again(connect):
 
 def test_what_a_server_refused_that_an_upgrade_has_overtaken_is_asked_of_the_next(connect):
     overtaken = (503, b'{"error":{"code":"store_too_new","message":"It is about to end."}}', ("Retry-After", "0"))
-    with Scripted(overtaken, SENT) as server:
+    with CannedServer(overtaken, SENT) as server:
         id = connect(server.url).enqueue("orders", 1)
 
         assert (id, len(server.asked)) == (1, 2)
@@ -142,7 +142,7 @@ UNKNOWN = (503, b'{"error":{"code":"outcome_unknown","message":"Nobody knows."}}
 
 @pytest.mark.parametrize(("first", "known"), [(UNKNOWN, OutcomeUnknown), (None, NoAnswer)])
 def test_a_send_that_may_have_been_done_was_said_not_to_be_after_it_was_repeated(connect, first, known):
-    with Scripted(first, BUSY) as server:
+    with CannedServer(first, BUSY) as server:
         q = connect(server.url, retries=2)
 
         with pytest.raises(known):
@@ -152,18 +152,18 @@ def test_a_send_that_may_have_been_done_was_said_not_to_be_after_it_was_repeated
 
 
 def test_who_only_looks_is_told_what_the_last_look_met(connect):
-    with Scripted(UNKNOWN, BUSY) as server, pytest.raises(StoreBusy):
+    with CannedServer(UNKNOWN, BUSY) as server, pytest.raises(StoreBusy):
         connect(server.url, retries=2).info("orders")
 
 
 def test_what_was_certainly_not_done_in_any_try_is_told_as_the_last_one_met_it(connect):
     away = (503, b'{"error":{"code":"store_unavailable","message":"It is away."}}', ("Retry-After", "0"))
-    with Scripted(BUSY, away) as server, pytest.raises(StoreUnavailable):
+    with CannedServer(BUSY, away) as server, pytest.raises(StoreUnavailable):
         connect(server.url, retries=2).enqueue("orders", 1, key="k")
 
 
 def test_a_server_that_stays_busy_is_told_of_in_the_end(connect):
-    with Scripted(BUSY) as server:
+    with CannedServer(BUSY) as server:
         with pytest.raises(StoreBusy, match="The file is locked"):
             connect(server.url, retries=1).enqueue("orders", 1)
 
@@ -174,7 +174,7 @@ def test_a_server_that_stays_busy_is_told_of_in_the_end(connect):
     "answer", [(200, b"<html>"), (404, b"not found"), (404, b'{"error": "gone"}'), (302, b""), (200, b"[1]")]
 )
 def test_an_answer_of_another_kind_is_not_from_a_sqew_server(connect, answer):
-    with Scripted(answer) as server:
+    with CannedServer(answer) as server:
         with pytest.raises(NotSqew, match="does not answer as a Sqew server does"):
             connect(server.url).info("orders")
 
@@ -182,7 +182,7 @@ def test_an_answer_of_another_kind_is_not_from_a_sqew_server(connect, answer):
 
 
 def test_an_error_of_a_newer_server_keeps_its_code(connect):
-    with Scripted((418, b'{"error":{"code":"teapot","message":"Make tea."}}')) as server:
+    with CannedServer((418, b'{"error":{"code":"teapot","message":"Make tea."}}')) as server:
         with pytest.raises(Exception, match="Make tea") as refused:
             connect(server.url).info("orders")
 
@@ -190,7 +190,7 @@ def test_an_error_of_a_newer_server_keeps_its_code(connect):
 
 
 def test_an_export_that_is_cut_off_says_so(connect):
-    with Scripted((200, b'{"body":1}\n{"bo')) as server:
+    with CannedServer((200, b'{"body":1}\n{"bo')) as server:
         lines = connect(server.url).export("orders")
 
         assert next(lines) == b'{"body":1}\n'
@@ -239,13 +239,13 @@ def test_the_pause_before_the_thousandth_try_overflowed():
 
 @pytest.mark.parametrize("status", [200, 502])
 def test_an_answer_that_could_not_be_unpacked_was_an_error_of_the_http_library(connect, status):
-    with Scripted((status, b"abc", ("Content-Encoding", "gzip"))) as server, pytest.raises(NotSqew):
+    with CannedServer((status, b"abc", ("Content-Encoding", "gzip"))) as server, pytest.raises(NotSqew):
         connect(server.url, retries=0).info("orders")
 
 
 def test_a_retry_after_that_is_no_number_was_an_error_of_its_own(connect):
     limited = (429, b'{"error":{"code":"rate_limited","message":"Slow down."}}', ("Retry-After", "\xb2"))
-    with Scripted(limited) as server, pytest.raises(Exception, match="Slow down") as refused:
+    with CannedServer(limited) as server, pytest.raises(Exception, match="Slow down") as refused:
         connect(server.url, retries=0).info("orders")
 
     assert refused.value.code == "rate_limited"
@@ -261,7 +261,7 @@ def test_a_retry_after_that_is_no_number_was_an_error_of_its_own(connect):
     ],
 )
 def test_an_answer_with_too_few_entries_was_taken_for_success(connect, answer, ask):
-    with Scripted((200, answer)) as server, pytest.raises(NotSqew):
+    with CannedServer((200, answer)) as server, pytest.raises(NotSqew):
         ask(connect(server.url))
 
 

@@ -16,7 +16,7 @@ from sqew import AsyncClient, Client, Dead, Retry
 from sqew.errors import BadValue, QueueNotFound, UnknownLane
 from sqew.model import Message
 from tests.client.clients import queue, servers, shared_server
-from tests.support.canned_server import Scripted
+from tests.support.canned_server import CannedServer
 
 __all__ = ["queue", "servers", "shared_server"]
 
@@ -252,7 +252,7 @@ NOTHING = (200, b'{"messages":[]}')
 
 def test_one_garbled_answer_ended_a_worker_of_threads():
     handled = threading.Event()
-    with Scripted(GARBLED, RECEIVED, NOTHING) as server, Client(server.url) as q:
+    with CannedServer(GARBLED, RECEIVED, NOTHING) as server, Client(server.url) as q:
 
         @q.worker("orders")
         def handle(message):
@@ -275,7 +275,7 @@ def test_one_garbled_answer_ended_a_worker_of_tasks():
             handle.start()
             await handled.wait()
 
-    with Scripted(GARBLED, RECEIVED, NOTHING) as server:
+    with CannedServer(GARBLED, RECEIVED, NOTHING) as server:
         asyncio.run(work(server.url))
 
 
@@ -366,7 +366,7 @@ def test_a_server_that_is_busy_at_first_is_waited_for(kind, caplog):
             await q.worker("orders")(note_later).run(until_empty=True)
 
     settled = (200, b'{"results":[{"ok":true}]}')
-    with Scripted(BUSY, RECEIVED, settled, NOTHING) as server:
+    with CannedServer(BUSY, RECEIVED, settled, NOTHING) as server:
         if kind is AsyncClient:
             asyncio.run(work(server.url))
         else:

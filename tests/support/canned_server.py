@@ -5,7 +5,7 @@ import socket
 import threading
 
 
-class Scripted(http.server.ThreadingHTTPServer):
+class CannedServer(http.server.ThreadingHTTPServer):
     """A server that answers as it is told, and keeps what it was asked: None hangs up, and the last is repeated."""
 
     def __init__(self, *answers):

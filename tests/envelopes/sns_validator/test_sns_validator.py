@@ -17,7 +17,7 @@ import trustme
 
 from sqew.envelopes.signing import envelope, new_signing_key
 from sqew.model import Notice, SigningKey
-from tests.support.canned_server import Scripted
+from tests.support.canned_server import CannedServer
 from tests.support.endpoint import endpoint
 from tests.support.serving import serving
 
@@ -51,7 +51,7 @@ def signing(tmp_path_factory, authority):
     trusted = tmp_path_factory.mktemp("authority") / "ca.pem"
     authority.cert_pem.write_to_path(trusted)
     key = new_signing_key(NOW)
-    with Scripted((200, key.certificate)) as server:
+    with CannedServer((200, key.certificate)) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         base_url = f"https://localhost:{server.server_port}"
         yield Signing(key, f"{base_url}/SimpleNotificationService-{key.id}.pem", trusted)
