@@ -56,7 +56,7 @@ async def house(folder, limits=None, clock=None):
     engine = Engine(store, clock, SocketNotifier(path))
     broker = Broker(engine, limits)
     letters = default_policy("orders-dlq", {"max_attempts": None})
-    await broker.run(ops.CreateQueue("orders", default_policy("orders", {}), letters=letters))
+    await broker.run(ops.CreateQueue("orders", default_policy("orders", {}), dead_letters=letters))
     try:
         yield House(path, broker, store, engine)
     finally:

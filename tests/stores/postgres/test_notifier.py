@@ -67,7 +67,7 @@ async def test_a_ring_whose_connection_ends_on_the_way_is_told_by_the_next(reuse
     ):
         hears.listen(woken)
         wire.cut()
-        rings.wake_on(["jobs"])
+        rings.notify(["jobs"])
         # Told, as far as it knows.
         await until(lambda: not rings._woken)
         wire.snap()

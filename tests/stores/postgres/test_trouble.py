@@ -340,10 +340,10 @@ def test_what_is_wrong_with_the_way_to_it_is_told_with_what_to_do(error: Excepti
 async def test_a_schema_that_changed_below_prepared_statements_is_read_anew(url: str) -> None:
     async with opened(url) as store:
         await execute(url, "CREATE TABLE changing (one int)")
-        seen = await store._again(lambda session: session._work_connection.fetch("SELECT one FROM changing"))
+        seen = await store._again(lambda session: session._connection.fetch("SELECT one FROM changing"))
         await execute(url, "ALTER TABLE changing ALTER one TYPE text; INSERT INTO changing VALUES ('two')")
 
-        found = await store._again(lambda session: session._work_connection.fetch("SELECT one FROM changing"))
+        found = await store._again(lambda session: session._connection.fetch("SELECT one FROM changing"))
 
         assert (list(seen), [tuple(row) for row in found]) == ([], [("two",)])
         assert store.database_stats().retries == 1

@@ -194,7 +194,7 @@ async def test_many_who_look_for_long_leave_the_connections_to_the_messages(reus
     over = asyncio.Event()
 
     async def look_for_long(store: PostgresStore) -> None:
-        async with store._session(looks=True):
+        async with store._session(reads=True):
             await over.wait()
 
     async with opened(reused_database.url, connections=2, timeout_ms=5_000) as store:

@@ -253,7 +253,7 @@ class BatchResultErrorEntry(Struct):
 
 class PublishBatchResult(Struct):
     Successful: list[Successful]
-    BatchResultErrorEntry: list[BatchResultErrorEntry]
+    Failed: list[BatchResultErrorEntry]
 
 
 @SNS.action(PublishBatch, "TopicArn", sends=True)

@@ -208,7 +208,7 @@ class SendMessageBatchResultEntry(Struct, omit_defaults=True):
 
 class SendMessageBatchResult(Struct, omit_defaults=True):
     Successful: list[SendMessageBatchResultEntry]
-    FailedEntry: list[FailedEntry] | None = None
+    Failed: list[FailedEntry] | None = None
 
 
 _Ready = list[tuple[SendEntry, tuple[NewMessage, _Checksums]]]

@@ -89,7 +89,7 @@ class DeleteMessageBatchResultEntry(DoneEntry):
 
 class DeleteMessageBatchResult(Struct, omit_defaults=True):
     Successful: list[DeleteMessageBatchResultEntry]
-    FailedEntry: list[FailedEntry] | None = None
+    Failed: list[FailedEntry] | None = None
 
 
 @SQS.action(DeleteMessageBatch)
@@ -186,7 +186,7 @@ class ChangeMessageVisibilityBatchResultEntry(DoneEntry):
 
 class ChangeMessageVisibilityBatchResult(Struct, omit_defaults=True):
     Successful: list[ChangeMessageVisibilityBatchResultEntry]
-    FailedEntry: list[FailedEntry] | None = None
+    Failed: list[FailedEntry] | None = None
 
 
 @SQS.action(ChangeMessageVisibilityBatch)
