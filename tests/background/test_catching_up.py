@@ -1,4 +1,4 @@
-"""Schedules after downtime: what was missed is made up for, skipped, and never too much of it at once."""
+"""Schedules after downtime: missed fires are made up for or skipped, and never too many at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that has nothing to do: it looks whether that is still so, and is in nobody's way."""
+"""An idle server: it tidies up and sweeps, without taking the write lock from others."""
 
 from __future__ import annotations
 

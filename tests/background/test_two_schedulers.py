@@ -1,4 +1,4 @@
-"""Schedulers among others: who fires what, and how they learn of it."""
+"""Schedulers on one store: each slot is fired once, and other processes' schedules are found."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _FLAGS = [
 # `asyncio.run` in the tests of other modules would refuse to start a second one.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A Chromium of its own."""
+    """Yield a Chromium of the module's own."""
     flags = [*_FLAGS, "--no-sandbox"] if os.geteuid() == 0 else _FLAGS  # root gets no sandbox
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
@@ -37,7 +37,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A new tab, without cookies or cache of another's."""
+    """Yield a new tab, without cookies or cache from other tests."""
     context = browser.new_context()
     yield context.new_page()
     context.close()

@@ -1,6 +1,6 @@
-"""Ways in which a page can make a browser send a request, each as JavaScript that ends when the browser is through.
+"""Ways in which a page can make a browser send a request, each as JavaScript that ends when the browser is done.
 
-``GETS`` take an address. ``POSTS`` take an address and a text, which they send as they can.
+``GETS`` take an address. ``POSTS`` take an address and a string, which they send in whatever form they can.
 """
 
 _ELEMENT = """([url]) => new Promise(done => {{

@@ -1,4 +1,4 @@
-"""The page at /docs, as a browser shows it."""
+"""The page at /docs in a browser."""
 
 import re
 
@@ -12,7 +12,7 @@ WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
 
 @pytest.fixture
 def docs(page: Page, shared_server: Serving) -> Page:
-    """The page, read and ready."""
+    """Return the page, loaded and ready."""
     page.goto(f"{shared_server.url}/docs")
     page.wait_for_selector("details.route")
     return page

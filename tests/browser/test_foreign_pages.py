@@ -1,4 +1,4 @@
-"""Pages of other sites, in a real browser, and a server without a token: nothing that they send is carried out."""
+"""Pages of other sites in a real browser, and a server without a token: it executes nothing that they send."""
 
 import json
 import re
@@ -35,7 +35,7 @@ TAKING_OR_DELETING = [
     "/v1/messages?topic=orders",
     "/v1/queues/orders/messages",
 ]
-"""What GET does in some dialect that it had better not do for a stranger."""
+"""GET requests that take or change something in some dialect, which a foreign page must not reach."""
 POSTED = [
     ("/000000000000/orders", f"Action=DeleteQueue&{CREDENTIAL}"),
     ("/", '{"QueueUrl": "orders"}'),
@@ -67,7 +67,7 @@ class _Blank(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
-    """Another site: every address of it is a blank page, or leads where ``to`` says."""
+    """Yield the address of another site: each of its pages is blank, or redirects to the address in ``to``."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Blank) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
@@ -78,7 +78,7 @@ def site() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Serving]:
-    """A server as it is without any settings, which logs every request; its queue holds a message."""
+    """Yield a server with default settings that logs every request, and a queue with one message."""
     flags = ("--durability", "fast", "--access-log", "all", "--delivery-allow", "127.0.0.1")
     with serving(tmp_path_factory.mktemp("server"), *flags) as server:
         assert server.call("POST", "/queues", {"name": "orders"}, OURS).status == 201
@@ -93,14 +93,14 @@ def evil(page: Page, site: str) -> Page:
 
 
 def answers(server: Serving) -> list[int]:
-    """The statuses of what the browser has sent so far, but for the icon that it asks for by itself."""
+    """Return the statuses of the browser's requests so far, except for the icon that it fetches by itself."""
     lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.endswith("}")]
     requests = [line for line in lines if line.get("request_id") not in (None, OURS["X-Request-Id"])]
     return [line["status"] for line in requests if line["path"] != "/favicon.ico"]
 
 
 def refused(server: Serving, before: int) -> bool:
-    """Tell whether all that came since then was refused, once there is something."""
+    """Wait for requests after those before, and return True if all of them were refused."""
     deadline = time.monotonic() + WITHIN_S
     while len(found := answers(server)[before:]) == 0:
         assert time.monotonic() < deadline, "the browser has sent nothing"
@@ -109,7 +109,7 @@ def refused(server: Serving, before: int) -> bool:
 
 
 def everything(server: Serving) -> list[object]:
-    """All that a request could have changed, as a client without a browser sees it."""
+    """Return all state that a request could have changed, as a client without a browser sees it."""
     paths = ("/queues", "/queues/orders/peek", "/queues/orders/archive", "/queues/orders/stats")
     found = [server.call("GET", path, None, OURS) for path in paths]
     assert [answer.status for answer in found] == [200] * len(paths)
@@ -119,7 +119,7 @@ def everything(server: Serving) -> list[object]:
 
 
 def attempt(page: Page, site: str, server: Serving, script: str, path: str, body: str = "") -> None:
-    """Have another site's page do what it can; raises unless the server has refused it."""
+    """Have another site's page send the request; raise unless the server refused it and nothing changed."""
     tab = page.context.new_page()
     tab.goto(site)
     seen = len(answers(server))
@@ -235,7 +235,7 @@ def test_the_links_in_messages_of_sns_work_from_a_page_that_shows_mail(server, p
 
 
 def opened(page: Page, site: str, url: str) -> str:
-    """What a link shows that somebody follows on another site."""
+    """Follow a link on another site, and return the text that it opens."""
     page.goto(site)
     page.evaluate("url => { document.body.innerHTML = '<a>follow</a>'; document.querySelector('a').href = url }", url)
     with page.expect_navigation() as navigation:

@@ -1,4 +1,4 @@
-"""The page of recent messages in a browser: with a token that is typed in."""
+"""The page of recent messages in a browser, with a token that is typed in."""
 
 from pathlib import Path
 

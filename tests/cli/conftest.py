@@ -1,4 +1,4 @@
-"""Running `sqew`: as a process, as a process on a terminal, and in this process where breadth counts."""
+"""`sqew` run as a process, as a process on a terminal, and in this process where many cases are run."""
 
 import json
 import os
@@ -24,7 +24,7 @@ FOREIGN = ("SQEW_", "DB_PATH", "DATABASE", "LOG_LEVEL", "QUEUE_DEFAULT", "NO_COL
 
 @dataclass
 class Done:
-    """How a run ended."""
+    """The outcome of a run."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Done:
 
 
 NO_SERVER = {"SQEW_PORT": "1"}
-"""Where commands look for a server of this machine: whoever runs the tests may have one at the usual port."""
+"""Settings under which commands find no local server: the developer may have one at the usual port."""
 
 
 def environment(**extra):
@@ -45,7 +45,7 @@ def environment(**extra):
 
 
 def bound_by_rights(*words, cwd):
-    """Run as somebody whom the rights of files stop: root is not, unless it gives that up."""
+    """Run a command that file permissions bind: root gives up its privileges for that."""
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("root can't give up its rights without setpriv")
@@ -55,7 +55,7 @@ def bound_by_rights(*words, cwd):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """An empty current folder and an environment that sets nothing, except that no server is found."""
+    """Return an empty current folder; the environment sets nothing and lets no server be found."""
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith(FOREIGN):
@@ -81,7 +81,7 @@ def process(folder):
 
 @pytest.fixture
 def terminal(folder):
-    """Run the real script on a terminal, with what is typed: what it showed, and its exit code."""
+    """Run the real script on a terminal with typed input; return its output and exit code."""
 
     def run(command, typed="", **env):
         ours, theirs = pty.openpty()
@@ -112,7 +112,7 @@ def terminal(folder):
 
 @pytest.fixture
 def sqew(folder):
-    """Run in this process, which is quicker: ``sqew("queue list")``."""
+    """Run a command in this process, which is quicker: ``sqew("queue list")``."""
 
     def run(command, *, input=None):
         words = shlex.split(command) if isinstance(command, str) else command
@@ -126,5 +126,5 @@ def sqew(folder):
 
 @pytest.fixture
 def orders(sqew):
-    """A queue called orders that allows two attempts and retries at once."""
+    """Create the queue orders, which allows two attempts and retries at once."""
     assert sqew("queue add --name orders --max-attempts 2 --backoff-base-ms 0 --backoff-jitter-ms 0").code == 0

@@ -1,4 +1,4 @@
-"""Where a command works: on a file, on a database, and on a server. The tests that use these run on all."""
+"""The places that a command works on: a file, a database and a server. The tests that use these run on all three."""
 
 import pytest
 
@@ -11,13 +11,13 @@ OPTIONS = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-
 
 @pytest.fixture(scope="module")
 def busy_server(tmp_path_factory):
-    """A server that posts to this machine, once, and fires schedules."""
+    """Yield a server that posts to this machine, once, and fires schedules."""
     with serving(tmp_path_factory.mktemp("server"), *OPTIONS) as server:
         yield server
 
 
 def emptied(url):
-    """Take everything from a server that a test may find."""
+    """Delete everything from a server that a test could find."""
     with Client(url) as client:
         for schedule in client.schedules.list():
             client.schedules.delete(schedule.name)
@@ -31,7 +31,7 @@ def emptied(url):
 
 @pytest.fixture(params=["file", "database", "server"])
 def place(request, folder, monkeypatch):
-    """The place, empty but for the queue orders; its name."""
+    """Set up each place in turn, empty but for the queue orders, as the default of commands; return its name."""
     if request.param == "server":
         url = request.getfixturevalue("busy_server").url
         emptied(url)

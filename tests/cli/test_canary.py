@@ -1,4 +1,4 @@
-"""The canary: what it makes of messages that come back, come late, or don't."""
+"""The canary's verdicts on messages that come back, come late, or don't come back."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""How many cells a text takes, and what is left of it in fewer."""
+"""Width of strings in terminal cells, and cutting them to fewer."""
 
 import pytest
 from hypothesis import given

@@ -7,7 +7,7 @@ from sqew import Queue
 
 @pytest.fixture
 def claimed(orders):
-    """Two consumers of which one has claimed something."""
+    """Open two consumers, one of which has claimed messages."""
     with Queue.open(orders) as q:
         q.enqueue_many("orders", [1, 2, 3])
         epoch = q.consumers.open("orders", "billing", owner="query-7", hold_ms=600_000).epoch

@@ -11,7 +11,7 @@ LINES_OF_A_DATABASE = [line for line in LINES if not line.startswith("queue comp
 
 @pytest.fixture
 def database(reused_database, monkeypatch):
-    """An empty database, which the environment names."""
+    """Return the URL of an empty database, which the environment names."""
     reused_database.empty()
     monkeypatch.setenv("SQEW_DATABASE_URL", reused_database.url)
     return reused_database.url
@@ -19,7 +19,7 @@ def database(reused_database, monkeypatch):
 
 @pytest.fixture
 def filled(database, sqew, folder):
-    """Two messages that were received once, two more, and one dead letter."""
+    """Fill orders with two messages that were received once, two more, and one dead letter."""
     assert sqew("queue add --name orders").code == 0
     (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n{"n": 3}\n{"n": 4}\n')
     assert sqew("message enqueue --queue orders --file lines.ndjson").code == 0

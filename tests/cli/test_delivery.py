@@ -17,7 +17,7 @@ __all__ = ["busy_server", "place"]
 
 @pytest.fixture(scope="module")
 def hook():
-    """An endpoint that fails."""
+    """Yield an endpoint that fails."""
     with endpoint() as hook:
         hook.does("/hook", status(500))
         yield hook
@@ -25,7 +25,7 @@ def hook():
 
 @pytest.fixture
 def exhausted(place, sqew, hook):
-    """Two deliveries that failed for good: their ids, and that of their subscription."""
+    """Return the ids of two deliveries that failed for good, and that of their subscription."""
     subscription = sqew(f"subscription add --pattern orders.* --endpoint {hook.url('/hook')} --json").json["id"]
     for sku in (7, 8):
         assert sqew(["event", "publish", "--key", "orders.created", "--body", f'{{"sku": {sku}}}']).code == 0
@@ -35,7 +35,7 @@ def exhausted(place, sqew, hook):
 
 
 def _fail_all():
-    """What a server does, where there is none."""
+    """Fail all deliveries, as a server would, where there is none."""
     with Queue.open(os.environ.get("SQEW_DATABASE_URL", "queue.db")) as q:
         claimed = q.run(ClaimDeliveries(limit=10, per_subscription=10, lease_ms=1_000)).deliveries
         outcomes = [DeliveryOutcome(one.id, one.claimed_until, False, 500, "It answered 500.") for one in claimed]

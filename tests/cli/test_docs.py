@@ -1,4 +1,4 @@
-"""docs/cli.md says what the command line does."""
+"""docs/cli.md: its commands show what the page says."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def masked(text):
 
 
 def examples(page):
-    """Each command of the page with what it is said to show."""
+    """Yield each command of the page with the output that the page shows."""
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL):
         yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Many messages at once: enqueue --file, import and export."""
+"""Bulk commands: enqueue --file, import and export."""
 
 import json
 import os

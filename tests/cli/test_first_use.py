@@ -1,4 +1,4 @@
-"""What people stumbled over in their first hour."""
+"""Obstacles that people met in their first hour."""
 
 import codecs
 import http.server

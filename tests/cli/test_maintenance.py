@@ -71,14 +71,14 @@ PAGE = 4096
 
 @pytest.fixture
 def broad(sqew, folder):
-    """A file of many pages, and what it holds."""
+    """Fill a file of many pages; return its content."""
     sqew("queue add --name orders")
     sqew("message enqueue --queue orders --file -", input=f'"{"x" * 200}"\n' * 500)
     return (folder / "queue.db").read_bytes()
 
 
 def lies_in(content, page):
-    """Noise in place of one page."""
+    """Return the content with noise in place of one page."""
     start = page * PAGE
     return content[:start] + random.Random(page).randbytes(PAGE) + content[start + PAGE :]
 
@@ -148,7 +148,7 @@ def test_the_completion_script_is_one_that_the_shell_reads(process, shell):
 
 @pytest.fixture
 def complete(folder):
-    """What a shell would offer for the last word."""
+    """Return a function that lists a shell's completions of the last word."""
 
     def run(words):
         env = environment(_SQEW_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))

@@ -22,7 +22,7 @@ from tests.support import full_store
 from tests.support.postgres import new_database
 
 HERE = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-"""Other tests stop at a lock of that number in their own databases at the same time."""
+"""Condition on locks for this test's own database: other tests wait for the same lock number in theirs."""
 BLOCKED = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4242 AND NOT granted AND {HERE}"
 CUT_OFF = f"SELECT pg_terminate_backend(pid) FROM pg_locks WHERE objid = 4242 AND NOT granted AND {HERE}"
 STOP_AT_TOPICS = """
@@ -42,19 +42,19 @@ def full_file(tmp_path_factory):
 
 @pytest.fixture
 def file(full_file, folder):
-    """A file that has some of everything."""
+    """Return a file that has some of everything."""
     return shutil.copy(full_file, folder / "queue.db")
 
 
 @pytest.fixture
 def database():
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     return new_database("template0")
 
 
 @pytest.fixture
 def moved(file, database, process):
-    """The URL of the database that the file was copied to."""
+    """Return the URL of the database that the file was copied to."""
     done = process(f"migrate --from {file} --to {database} --json")
     assert (done.code, done.err) == (0, "")
     return database
@@ -99,7 +99,7 @@ def test_what_was_in_the_file_is_in_the_database(moved_once, what):
 
 @pytest.fixture(scope="module")
 def moved_once(full_file, tmp_path_factory):
-    """What the file says of itself, and what the database it was copied to says."""
+    """Return the answers of a file, and those of the database that it was copied to."""
     path, url = shutil.copy(full_file, tmp_path_factory.mktemp("once")), new_database("template0")
     copying = [SCRIPT, "migrate", "--from", path, "--to", url]
     subprocess.run(copying, check=True, env=environment(), capture_output=True)
@@ -195,7 +195,7 @@ async def _kill_when_blocked(file, url):
 
 @pytest.fixture
 def interrupted(file, database):
-    """The URL of a database that a part of the file was copied to, by a move that was killed."""
+    """Return the URL of a database that a killed move has copied a part of the file to."""
     with opened(database):
         pass
     asyncio.run(_kill_when_blocked(file, database))
@@ -261,7 +261,7 @@ def test_a_server_that_ran_before_the_move_does_not_go_on_before_it_is_finished(
 
 
 def answered(q):
-    """The names of the queues, as soon as there is an answer."""
+    """Return the names of the queues, or none while the database is unavailable."""
     with contextlib.suppress(StoreUnavailable):
         return [queue.name for queue in q.queues()]
     return []
@@ -422,7 +422,7 @@ def test_who_goes_on_sees_that_what_was_copied_is_checked(file, interrupted, mon
 
 
 async def _cut_off_when_blocked(file, url):
-    """Start a move, and have the database end its connection in the midst."""
+    """Start a move, and have the database end its connection while it runs."""
     async with contextlib.AsyncExitStack() as stack:
         connection = await asyncpg.connect(url)
         stack.push_async_callback(connection.close)

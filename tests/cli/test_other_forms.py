@@ -81,7 +81,7 @@ def test_a_short_form_says_what_the_long_one_says(sqew, short, long):
 
 @pytest.fixture
 def two_queues(place, sqew):
-    """A polled message in each of two queues: their ids."""
+    """Return the ids of two leased messages, each in a queue of its own."""
     sqew("queue add others --backoff-base-ms 0 --backoff-jitter-ms 0")
     for queue in ("orders", "others"):
         sqew(f"message enqueue {queue} --payload 1")

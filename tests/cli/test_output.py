@@ -1,4 +1,4 @@
-"""What people see on a terminal and in a pipe."""
+"""Output on a terminal and in a pipe."""
 
 import re
 import subprocess

@@ -11,7 +11,7 @@ from sqew.terminal.screen import Screen
 
 
 class Stopwatch:
-    """Time that passes when it is told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self):
         self.seconds = 0.0
@@ -28,7 +28,7 @@ class Terminal:
         self.stream = os.fdopen(theirs, "w", encoding="utf-8")
 
     def written(self):
-        """What was written since the last time."""
+        """Return the output since the last call."""
         self.stream.write("\n")
         self.stream.flush()
         found = b""
@@ -57,7 +57,7 @@ def terminal(monkeypatch):
 
 @pytest.fixture
 def bar(terminal, stopwatch, monkeypatch):
-    """Make a bar on the terminal, to be used in the test that makes it."""
+    """Return a function that makes a bar on the terminal, to be called in the test itself."""
 
     def make(total=10, plain=True):
         # Not before the test itself runs: pytest sets stderr anew when it starts.
@@ -68,7 +68,7 @@ def bar(terminal, stopwatch, monkeypatch):
 
 
 def left_on_screen(written):
-    """What can be read on the line in the end."""
+    """Return the text that is visible on the line in the end."""
     line = []
     for overwritten in written.split("\r"):
         line[: len(overwritten)] = overwritten

@@ -139,7 +139,7 @@ TOTAL = 30_000
 
 @pytest.fixture
 def purging(sqew, orders, folder):
-    """A purge under way, and a look into the file."""
+    """Yield a purge that is running, and a connection to its file."""
     sqew("message enqueue --queue orders --file -", input="1\n" * TOTAL)
     with closing(sqlite3.connect(folder / "queue.db", timeout=0, isolation_level=None)) as file:
         running = subprocess.Popen(

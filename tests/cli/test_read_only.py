@@ -1,4 +1,4 @@
-"""Looking at files that can't be written, or must not be: backups, and what another user's process has open."""
+"""Reads of files that can't or must not be written: backups, and files that another user's process has open."""
 
 import shutil
 import subprocess
@@ -32,7 +32,7 @@ LOOKING = [
 
 @pytest.fixture
 def backup(folder):
-    """A file in a folder of its own, with its log beside it and nobody at work on it."""
+    """Return a file in a folder of its own, with its log beside it, that no process has open."""
     with Queue.open(folder / "live.db") as q:
         q.create("orders", keep="archive")
         q.enqueue("orders", {"sku": 7})
@@ -48,7 +48,7 @@ def contents(folder):
 
 @pytest.fixture
 def looking(folder):
-    """Run a command as somebody who may read everything and write nothing in a folder."""
+    """Run a command as a user who may read everything in a folder and write nothing."""
 
     def run(command, place):
         rights = {path: path.stat().st_mode for path in (place, *place.iterdir())}
@@ -75,7 +75,7 @@ def test_looking_with_read_only_leaves_everything_as_it_is(sqew, backup, command
 
 @pytest.mark.parametrize("command", ["queue list", "queue peek --name orders", "stats", "export --queue orders"])
 def test_a_backup_that_can_not_be_written_could_not_be_looked_at(looking, backup, command):
-    """Its last messages are in the log beside it, and the index to that can't be made there."""
+    """Check that a read-only backup can be read: its last messages are in a log that can't be indexed there."""
     done = looking(f"--db {backup} {command} --json", backup.parent)
 
     assert done.returncode == 0, done.stderr

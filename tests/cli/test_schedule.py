@@ -11,12 +11,12 @@ __all__ = ["busy_server", "place"]
 
 @pytest.fixture(autouse=True)
 def somewhere(place):
-    """Every test runs in each place."""
+    """Run every test in each place."""
 
 
 @pytest.fixture
 def report(sqew):
-    """Every weekday at 9 in Berlin."""
+    """Return a schedule that fires every weekday at 9 in Berlin."""
     words = ["--when", "every weekday at 9am", "--timezone", "Europe/Berlin", "--body", '{"kind": "daily"}']
     done = sqew(["schedule", "add", "--name", "report", "--queue", "orders", *words, "--json"])
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""Every line of the seed's block on the command line, typed as it stands there."""
+"""Every line of the seed's command-line block, run as it stands there."""
 
 import pytest
 
@@ -39,7 +39,7 @@ ASKS = ("queue rm", "queue purge", "dlq purge")
 
 @pytest.fixture
 def filled(sqew, folder):
-    """Two messages that were received once, two more, and one dead letter."""
+    """Fill orders with two messages that were received once, two more, and one dead letter."""
     assert sqew("queue add --name orders").code == 0
     (folder / "lines.ndjson").write_text('{"n": 1}\n{"n": 2}\n{"n": 3}\n{"n": 4}\n')
     assert sqew("message enqueue --queue orders --file lines.ndjson").code == 0

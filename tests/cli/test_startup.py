@@ -1,4 +1,4 @@
-"""`sqew --help` is quick: it loads nothing that it does not need."""
+"""Startup of `sqew --help`, which is quick: it loads nothing that it does not need."""
 
 import subprocess
 import sys

@@ -13,7 +13,7 @@ HOOK = "http://127.0.0.1:9/hook"
 
 @pytest.fixture(autouse=True)
 def somewhere(place):
-    """Every test runs in each place."""
+    """Run every test in each place."""
 
 
 def add(sqew, *options):

@@ -1,4 +1,4 @@
-"""The demo: what it shows is what runs."""
+"""The demo: the code that it shows is the code that runs."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""The command line against a server: the same commands, the same answers, and its own troubles."""
+"""The command line against a server: the same commands, the same answers, and errors of its own."""
 
 import http.server
 import json
@@ -33,7 +33,7 @@ def on_server(server, monkeypatch, folder):
 
 @pytest.fixture
 def ids(server, on_server, folder):
-    """The queue orders, made anew: two messages that were received once, two more, and one dead letter."""
+    """Return ids of messages in a new queue orders: two received once, two more, and one dead letter."""
     with Client(server.url) as client:
         for info in client.queues():
             client.delete(info.name)
@@ -77,7 +77,7 @@ def test_a_server_is_answered_for_as_the_file_is(sqew, ids, folder, line):
 
 
 def shape(document):
-    """A document without its values: what keys it has, at every level."""
+    """Return the keys of a document at every level, without the values."""
     if isinstance(document, dict):
         return {key: shape(value) for key, value in document.items() if key != "wait"}
     if isinstance(document, list):
@@ -161,7 +161,7 @@ def test_a_file_and_a_server_are_too_much(sqew):
 
 
 def one_line(done):
-    """What went wrong, in a single line."""
+    """Return the error, after checking that it is the only output and a single line."""
     assert done.out == ""
     assert done.err.startswith("sqew: ")
     assert done.err.count("\n") == 1
@@ -194,7 +194,7 @@ def test_a_url_that_is_none_is_one_clear_line(sqew):
 
 
 class Foreign(http.server.BaseHTTPRequestHandler):
-    """A web server of another kind."""
+    """A web server that is not Sqew."""
 
     def do_GET(self):
         self.send_response(200)
@@ -234,7 +234,7 @@ def test_completing_a_name_on_such_a_url_was_an_error_of_python(process):
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory):
-    """A server whose limits are smaller than those of whoever asks it."""
+    """Yield a server whose limits are smaller than its clients'."""
     limits = ["--max-batch", "10", "--max-request-bytes", "64KiB", "--durability", "fast"]
     with serving(tmp_path_factory.mktemp("strict"), *limits) as server, Client(server.url) as client:
         client.create("orders")
@@ -306,7 +306,7 @@ def test_a_batch_without_an_answer_was_counted_as_not_sent(sqew, folder):
 
 
 class Silent(http.server.BaseHTTPRequestHandler):
-    """Answers questions, but takes messages without a word."""
+    """A server that answers queries, but never answers a send."""
 
     def do_GET(self):
         body = json.dumps(INFO).encode()

@@ -7,7 +7,7 @@ from sqew import Queue
 
 @pytest.fixture
 def staged(orders):
-    """A writer with an epoch that is promoted, and another that is not."""
+    """Stage epochs for two writers: one that is promoted, and two that are not."""
     with Queue.open(orders) as q:
         q.writers.stage("orders", "load", 0, "p", [1, 2, 3])
         q.writers.promote("orders", "load", 0, {"p": 3})

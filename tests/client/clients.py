@@ -1,4 +1,4 @@
-"""Both clients, each on a real server and told what to do in the same words."""
+"""Clients of both kinds, each on a real server, driven by the same calls."""
 
 import asyncio
 import itertools
@@ -16,13 +16,13 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def queue():
-    """A name that no other test uses."""
+    """Return a name that no other test uses."""
     return f"client-{next(_numbers)}"
 
 
 @pytest.fixture(params=["sync", "async"])
 def connect(request):
-    """Make the client that is under test, of each kind in turn; it is closed at the end."""
+    """Return a function that makes the client under test, of each kind in turn; close what it made at the end."""
     kind = request.param
     clients = []
     with asyncio.Runner() as runner:

@@ -1,4 +1,4 @@
-"""Where the receiver of a webhook gets the certificate of its sender from, and from where it never does."""
+"""Certificates that the receiver of a webhook fetches: only from allowed hosts, and seldom."""
 
 import asyncio
 import ssl
@@ -32,7 +32,7 @@ def signed(url):
 
 @pytest.fixture(params=["sync", "async"])
 def verify(request):
-    """Verify an envelope, in each of the two ways."""
+    """Return a function that verifies an envelope: blocking, and in a loop."""
     if request.param == "sync":
         return lambda verifier, body: verifier.verify(body)
     return lambda verifier, body: asyncio.run(verifier.verify_async(body))

@@ -1,4 +1,4 @@
-"""Going through a queue in a loop that acks by itself."""
+"""Consuming a queue in a loop, which acks by itself."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ __all__ = ["connect", "q", "queue", "servers", "shared_server"]
 
 
 class Failed(Exception):
-    """What the body of a loop raises."""
+    """The error that the body of a loop raises."""
 
 
 @pytest.fixture(autouse=True)

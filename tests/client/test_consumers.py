@@ -1,4 +1,4 @@
-"""`consumers` of both clients, and of an embedded queue: the same words, the same answers."""
+"""`consumers` of both clients, and of an embedded queue: the same calls, the same answers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ __all__ = ["connect", "queue", "servers", "shared_server"]
 
 @pytest.fixture(params=["server", "file"])
 def anywhere(request, connect, shared_server, tmp_path):
-    """A client of a server (of each kind), and a file."""
+    """Yield a client of a server (of each kind), and an embedded queue on a file."""
     if request.param == "server":
         yield connect(shared_server.url)
     else:

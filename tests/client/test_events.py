@@ -45,7 +45,7 @@ def hook():
 
 @pytest.fixture
 def q(connect, server, queue):
-    """A client; whatever is subscribed to while a test runs is gone afterwards."""
+    """Yield a client; remove at the end all that the test subscribed to."""
     q = connect(server.url)
     q.create(queue)
     yield q
@@ -55,7 +55,7 @@ def q(connect, server, queue):
 
 
 def exhausted(q, hook, path, count=1):
-    """Deliveries that failed for good, once they have."""
+    """Return deliveries that failed for good, once there are as many."""
     hook.wait_for(path, 2 * count)
     deadline = time.monotonic() + 30
     while len(found := q.deliveries.list("exhausted")) < count:

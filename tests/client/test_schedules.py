@@ -31,7 +31,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def q(connect, server, queue):
-    """A client on a server whose schedules are gone afterwards."""
+    """Yield a client with a queue; delete the server's schedules at the end."""
     q = connect(server.url)
     q.create(queue, lanes=["fast", "slow"])
     yield q
@@ -41,7 +41,7 @@ def q(connect, server, queue):
 
 @pytest.fixture
 def report(q, queue):
-    """Every weekday at 9 in Berlin."""
+    """Return a schedule that fires every weekday at 9 in Berlin."""
     return q.schedules.create(
         "report", queue=queue, when="every weekday at 9am", timezone="Europe/Berlin", message={"kind": "daily"}
     )

@@ -1,4 +1,4 @@
-"""What a client does when the server is not there, goes away, or is not what it should be."""
+"""Errors of a client whose server is missing, goes away, or is not a Sqew server."""
 
 import asyncio
 import inspect
@@ -207,7 +207,7 @@ def test_a_server_that_does_not_answer_is_given_up_in_time(connect):
 
 
 def connections(listening):
-    """How many have connected."""
+    """Return the number of connections that were made."""
     listening.setblocking(False)
     count = 0
     while True:

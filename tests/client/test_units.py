@@ -13,7 +13,7 @@ __all__ = ["queue", "servers", "shared_server"]
 
 @pytest.fixture(params=["embedded", "sync", "async"])
 def q(request, tmp_path, shared_server):
-    """The queue in its three forms, each used in the same words."""
+    """Yield the queue in its three forms, each used by the same calls."""
     if request.param == "embedded":
         with Queue.open(tmp_path / "queue.db", durability="fast") as q:
             yield q

@@ -1,4 +1,4 @@
-"""What clients make of a commit that the database did not answer: they repeat only what does no harm twice."""
+"""Clients and a commit that the database did not answer: they repeat only what does no harm twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wire(wired: tuple[Cutter, str]) -> Cutter:
 
 @pytest.fixture(scope="module")
 def server(wired: tuple[Cutter, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server with one connection to its database, which a test may cut."""
+    """Yield a server with one connection to its database, which a test may cut."""
     folder = tmp_path_factory.mktemp("cut")
     with serving(folder, "--database-connections", "1", database=wired[1]) as server:
         yield server
@@ -52,7 +52,7 @@ def server(wired: tuple[Cutter, str], tmp_path_factory: pytest.TempPathFactory) 
 def q(
     request: pytest.FixtureRequest, connect: Callable[..., Any], server: Serving, wired: tuple[Cutter, str], queue: str
 ) -> Iterator[Any]:
-    """A client, or the database opened in this process, with a queue that has been used."""
+    """Yield a client, or the database opened in this process, with a queue that has been used."""
     if request.param == "embedded":
         with Queue.open(wired[1], database_connections=1) as q:
             yield warmed(q, queue)
@@ -61,7 +61,7 @@ def q(
 
 
 def warmed(q: Any, queue: str) -> Any:
-    """What is known of the queue, and prepared, need not be asked for: so each call is one statement."""
+    """Use the queue until each call is a single statement: all that it looks up or prepares is there then."""
     q.create(queue)
     for _ in range(2):
         q.enqueue(queue, "warm")
@@ -113,7 +113,10 @@ def test_a_send_with_a_key_is_repeated_by_a_client_and_stored_once(
 def test_what_was_not_done_for_sure_is_repeated_without_a_key(
     connect: Callable[..., Any], server: Serving, wire: Cutter, queue: str, url: str
 ) -> None:
-    """A priority that the queue never had goes the general way: it breaks before the commit is sent."""
+    """Check that a send whose failure is certain is repeated.
+
+    A priority that is new to the queue takes several statements, and the connection breaks before the commit is sent.
+    """
     q = warmed(connect(server.url), queue)
     body = f"not done-{queue}"
     wire.cut_question(body.encode())

@@ -1,4 +1,4 @@
-"""What the receiver of a webhook can rely on."""
+"""Guarantees for the receiver of a webhook that verifies envelopes."""
 
 import asyncio
 import base64
@@ -29,14 +29,14 @@ OTHER = new_signing_key(NOW)
 
 
 def signed(url=HERE, key=KEY, version=2, **changes):
-    """An envelope as it arrives, with fields changed on its way; None takes one out."""
+    """Return an envelope as it arrives, with fields changed on its way; None removes one."""
     fields = {**json.loads(envelope(NOTICE, key, url, version)), **changes}
     return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
 @pytest.fixture(params=["sync", "async"])
 def verify(request):
-    """Verify an envelope, in each of the two ways."""
+    """Return a function that verifies an envelope: blocking, and in a loop."""
     if request.param == "sync":
         return lambda verifier, body: verifier.verify(body)
     return lambda verifier, body: asyncio.run(verifier.verify_async(body))

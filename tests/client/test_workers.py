@@ -31,7 +31,7 @@ def client(shared_server):
 
 @pytest.fixture
 def on_loop(shared_server):
-    """Run a coroutine function that takes an `AsyncClient`; what it returns."""
+    """Return a function that runs a coroutine function with an `AsyncClient`, and returns its result."""
 
     def run(work):
         async def main():
@@ -49,7 +49,7 @@ def made(client, queue):
 
 
 def verdict(message):
-    """What a handler of the tests says of a message."""
+    """Return a handler's verdict on a message, as its value demands."""
     match message.value:
         case "dead":
             return Dead("never")
@@ -154,7 +154,7 @@ def test_a_signal_did_not_stop_a_worker_of_tasks(queue, on_loop, number):
 
 
 class Gate:
-    """Stands between a client and a server, and holds back the first answer that brings a message."""
+    """A proxy between a client and a server that holds back the first answer with a message."""
 
     def __init__(self, url):
         self._host, _, self._port = url.removeprefix("http://").partition(":")
@@ -280,7 +280,10 @@ def test_one_garbled_answer_ended_a_worker_of_tasks():
 
 
 def test_a_task_whose_lease_was_lost_let_go_of_the_next_delivery_when_it_ended(monkeypatch):
-    """A worker that was told to stop then did not say that it waits for that."""
+    """Check that the next delivery stays in hand.
+
+    It was dropped with the first, so a worker that was told to stop did not report that it was waiting for it.
+    """
 
     async def work():
         ends = {1: asyncio.Event(), 2: asyncio.Event()}
@@ -352,7 +355,7 @@ BUSY = (503, b'{"error":{"code":"store_busy","message":"Busy."}}')
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_server_that_is_busy_at_first_is_waited_for(kind, caplog):
-    """Nobody who runs a worker is told of what passes by itself."""
+    """Check that a worker logs nothing about errors that pass by themselves."""
     seen = []
 
     def note(message):

@@ -35,7 +35,7 @@ class House:
 
 
 class ClockAhead(Clock):
-    """Ahead by a day, until it is set back right after somebody has asked for the time."""
+    """A clock ahead by a day, until it is set back right after a reading."""
 
     def __init__(self):
         self.seconds, self.is_about_to_be_set_back = 86_400, False
@@ -81,7 +81,7 @@ def run(folder):
 
 
 def is_asleep(task):
-    """It has looked, found nothing, and waits to be woken."""
+    """Return True if the task has found nothing and waits to be woken."""
     coroutine = task.get_coro()
     while coroutine is not None:
         if getattr(coroutine, "cr_code", None) in (asyncio.Event.wait.__code__, asyncio.wait_for.__code__):
@@ -91,7 +91,7 @@ def is_asleep(task):
 
 
 async def waiting(h, wait_ms=LONG_MS, **options):
-    """A receive that waits already."""
+    """Start a receive, and return its task once it waits."""
     task = asyncio.ensure_future(h.broker.receive(ops.Receive("orders", **options), wait_ms))
     end = time.monotonic() + 10
     while not is_asleep(task):
@@ -127,7 +127,7 @@ def test_operations_do_not_wait_for_those_of_many_slow_ticks(tmp_path):
 
 
 class Gathered:
-    """Something that submits an operation when a transaction is about to begin, or fails to."""
+    """A batch that submits an operation when a transaction is about to begin, or fails to."""
 
     def __init__(self, broker, operation=None):
         self.broker, self.operation, self.results = broker, operation, []
@@ -215,7 +215,10 @@ def test_one_failing_operation_does_not_undo_its_neighbours(tmp_path):
     ids=["a list for a queue", "no queue", "an id beyond 64 bits", "a list for a consumer"],
 )
 def test_an_operation_nobody_can_carry_out_is_refused_and_leaves_nobody_hanging(tmp_path, wrong):
-    """The callback of the loop failed, and everybody in that tick waited for ever."""
+    """Check that an impossible operation fails alone.
+
+    It made the loop's callback fail, and every operation of that tick waited for ever.
+    """
 
     @run(tmp_path)
     async def _(h):
@@ -379,7 +382,10 @@ def test_a_message_of_one_lane_wakes_who_waits_for_it_behind_one_who_waits_for_a
 
 
 def test_a_waiter_that_is_cancelled_when_it_was_woken_passes_the_wake_up_on(tmp_path):
-    """asyncio.wait_for forgets a cancellation that comes together with what it waits for, before Python 3.12."""
+    """Check that the other waiter gets the message.
+
+    Before Python 3.12, asyncio.wait_for swallows a cancellation that arrives together with the result.
+    """
 
     @run(tmp_path)
     async def _(h):

@@ -1,4 +1,4 @@
-"""Looking at messages: what can't be swept out at that moment keeps nobody from it."""
+"""Reads of messages, which succeed even if expired ones can't be swept at that moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BODIES = [b"1", b"2", b"3"]
 
 
 def break_a_page(path):
-    """Make a page unreadable that holds nothing but messages of one queue."""
+    """Make a page unreadable that holds only messages of one queue."""
     content = bytearray(path.read_bytes())
     size = int.from_bytes(content[16:18], "big")
     leaves = [at for at in range(0, len(content), size) if content[at] == 13 and FILLING in content[at : at + size]]

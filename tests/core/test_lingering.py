@@ -1,4 +1,4 @@
-"""What arrives within ``linger_ms`` goes to the database together; without it nothing waits for others."""
+"""Lingering: sends that arrive within ``linger_ms`` go to the database together; without it none waits for others."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["reused_database"]
 
 SENDS = 5
 TICKS = 20
-"""Of the event loop, between one request and the next: what comes in the same one goes together anyway."""
+"""Turns of the event loop between two requests: those that come in one tick go together anyway."""
 
 
 class Counted:
-    """A broker, and which sends went together."""
+    """A broker, and the number of sends in each batch."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -43,7 +43,7 @@ class Counted:
         return await self.broker.run(Send("jobs", [NewMessage(b"%d" % value)]))
 
     async def send_one_after_another(self) -> list[list[Sent]]:
-        """Each some ticks after the one before, which may have no answer yet."""
+        """Send messages some ticks apart, each perhaps before the one before was answered."""
         sends = []
         for value in range(SENDS):
             sends.append(asyncio.ensure_future(self.send(value)))
@@ -84,7 +84,10 @@ def test_sends_that_arrive_one_after_another_within_the_linger_are_one_transacti
 def test_what_clients_send_in_one_moment_goes_in_parts_of_some_hundred_messages(
     database: str, size: int, together: list[int]
 ) -> None:
-    """One statement for all would have the database wait while it is made ready, and the server while it is run."""
+    """Check that batches are bounded.
+
+    With one statement for all, the database would wait while it is built, and the server while it runs.
+    """
 
     async def scenario() -> None:
         async with lingering(database, linger_ms=0) as counted:
@@ -137,7 +140,7 @@ def test_who_waits_for_each_answer_has_each_send_stored_alone(database: str, lin
 
 
 def flushes(server: Serving) -> tuple[int, int]:
-    """How many transactions had sends in them, and how many messages those sent."""
+    """Return the number of transactions with sends in them, and of the messages that those sent."""
     text = server.call("GET", "/metrics").body.decode()
     found = dict(re.findall(r"^queue_coalescer_flush_batch_size_(count|sum) (\d+)", text, re.MULTILINE))
     return int(found["count"]), int(found["sum"])

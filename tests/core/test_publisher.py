@@ -1,4 +1,4 @@
-"""The publisher: whoever wants an envelope gets one that is signed, and nobody else waits for it."""
+"""The publisher: subscriptions with envelopes get signed ones, and no other waits for the signing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDPOINT = "https://endpoint.example/hook"
 
 
 def in_house(folder: Path, scenario: Callable[[House], Awaitable[R]]) -> R:
-    """What a scenario finds out in a house with a clock that stands still."""
+    """Return the result of a scenario in a house whose clock stands still."""
 
     async def main() -> R:
         async with house(folder, ManualClock(NOW)) as h:
@@ -40,13 +40,13 @@ def in_house(folder: Path, scenario: Callable[[House], Awaitable[R]]) -> R:
 
 
 async def posted(h: House) -> list[dict[str, Any]]:
-    """The envelopes that are to be posted, in the order of their deliveries."""
+    """Return the envelopes that are due for posting, in the order of their deliveries."""
     claimed = await h.broker.run(ClaimDeliveries(1000, 1000, 1000))
     return [json.loads(delivery.body) for delivery in sorted(claimed.deliveries, key=lambda one: one.id)]
 
 
 def verified(envelope: dict[str, Any], key: SigningKey) -> str:
-    """The message of an envelope, if the key has signed it."""
+    """Return the message of an envelope, after checking the key's signature."""
     verifier = EnvelopeVerifier(certificate=key.certificate, clock=ManualClock(NOW))
     return verifier.verify(json.dumps(envelope).encode()).message
 

@@ -1,4 +1,4 @@
-"""Waiting for messages without polling: within a process, between processes, and what must never be lost on the way."""
+"""Waiting for messages without polling, within a process and between processes, where no wake-up may be lost."""
 
 import os
 import signal
@@ -16,9 +16,9 @@ from sqew.core.waiting import FALLBACK_POLL_MS, SocketNotifier, Waiters, pause
 from sqew.errors import StoreClosed
 
 LONG = 10
-"""Seconds that a waiter would wait if nobody woke it."""
+"""Seconds that a waiter waits if it is not woken."""
 PROMPT = 2
-"""Seconds within which it is woken, on a machine that is busy with other things."""
+"""Seconds within which a waiter is woken, on a machine that is busy with other things."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def q(tmp_path):
 
 @pytest.fixture
 def other(q):
-    """The same file, opened a second time: what one of the two sends, the other hears of by its doorbell."""
+    """Yield the same file, opened a second time: each of the two hears of the other's sends by its notifier."""
     with Queue.open(q._executor.store.path, durability="fast") as other:
         yield other
 
@@ -43,7 +43,7 @@ def until(condition, seconds=LONG):
 
 
 def is_asleep(thread):
-    """It has looked, found nothing, and waits to be woken."""
+    """Return True if the thread has found nothing and waits to be woken."""
     frame = sys._current_frames().get(thread.ident)
     while frame is not None:
         if frame.f_code is threading.Event.wait.__code__ and frame.f_back.f_code is Queue._wait.__code__:
@@ -53,7 +53,7 @@ def is_asleep(thread):
 
 
 class Waiter(threading.Thread):
-    """A claim in a thread of its own: what it got, and how long it took."""
+    """A claim in a thread of its own, with its result and its duration."""
 
     def __init__(self, q, queue="orders", wait_seconds=LONG, **options):
         super().__init__(daemon=True)
@@ -268,7 +268,10 @@ def test_waiters_behind_two_doorbells_are_all_served(q, other):
 
 
 def test_a_message_of_one_lane_wakes_who_waits_for_it_behind_one_who_waits_for_another(q):
-    """The first in line looked into its own lane, found nothing, and woke nobody else."""
+    """Check that each lane's waiter is woken.
+
+    The first waiter in line was woken, found nothing in its own lane, and woke no other.
+    """
     q.create("topic", lanes=["a", "b"])
     first = Waiter(q, "topic", wait_seconds=3, lane="a")
     second = Waiter(q, "topic", wait_seconds=3, lane="b")
@@ -281,7 +284,10 @@ def test_a_message_of_one_lane_wakes_who_waits_for_it_behind_one_who_waits_for_a
 
 
 def test_a_waiter_that_gives_up_tells_the_next_when_a_message_will_be_due(q):
-    """Only the first in line heard of the delayed message; it left and the second slept through its time."""
+    """Check that a waiter that gives up passes on when the next message is due.
+
+    Only the first in line knew of the delayed message; it left, and the second slept through its time.
+    """
     hasty = Waiter(q, wait_seconds=0.4)
     patient = Waiter(q, wait_seconds=4)
 
@@ -327,7 +333,7 @@ with Queue.open(sys.argv[1], durability="fast") as q:
 
 
 def start_child(path, body, *arguments):
-    """A process that has the file open as ``q``."""
+    """Start a process that has the file open as ``q``."""
     script = CHILD + "".join(f"    {line}\n" for line in body.strip().splitlines())
     return subprocess.Popen(
         [sys.executable, "-c", script, str(path), *map(str, arguments)],
@@ -339,7 +345,7 @@ def start_child(path, body, *arguments):
 
 @pytest.fixture
 def child(q):
-    """Start children that are gone when the test is."""
+    """Yield a function that starts child processes; kill them at the end."""
     children = []
 
     def start(body, *arguments):
@@ -399,7 +405,10 @@ for _ in range(200):
 
 
 def test_a_waiter_that_comes_when_a_sender_has_just_looked_for_bells_is_served_all_the_same(q, other):
-    """A sender that has found none does not look again for 5 ms, in which one may be hung."""
+    """Check that a waiter is woken although the sender has just found no socket of a waiter.
+
+    Such a sender does not look again for 5 ms, in which a socket may appear.
+    """
     for round in range(30):
         # Rings until the bell of the last round is taken down; the last time, it finds none.
         until(lambda: other.enqueue("orders", "before") and not bells(q))
@@ -453,7 +462,10 @@ def test_a_process_that_is_stopped_keeps_no_wake_up_from_others(q, other, child)
 
 
 def test_a_transaction_on_more_queues_than_a_bell_can_hold_wakes_them_all(q, other):
-    """The kernel keeps ten datagrams for a socket (net.unix.max_dgram_qlen); the rest were dropped unnoticed."""
+    """Check that all waiters of a large transaction are woken.
+
+    The kernel keeps ten datagrams for a socket (net.unix.max_dgram_qlen); the rest were dropped unnoticed.
+    """
     names = [f"queue-{n}" for n in range(30)]
     for name in names:
         q.create(name, dead_letter=None, max_attempts=None)
@@ -496,7 +508,7 @@ def test_a_place_that_can_not_hold_sockets_is_polled(q, other):
 
 
 def test_processes_that_know_the_file_by_different_names_hear_each_other(q, tmp_path):
-    """SQLite follows symbolic links; the doorbell must hang in the same place."""
+    """Check that different paths to a file lead to the same socket: SQLite follows symbolic links."""
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.db"
     link.symlink_to(q._executor.store.path)
@@ -559,7 +571,10 @@ def test_nothing_is_left_after_closing(tmp_path):
 
 
 def test_nothing_is_left_after_closing_under_waiters(q):
-    """Woken by the end, they hung their bell again before they found that the queue was closed."""
+    """Check that closing leaves no socket and no thread.
+
+    Waiters that were woken by the end listened again before they found that the queue was closed.
+    """
     threads = set(threading.enumerate())
     waiters = [Waiter(q) for _ in range(3)]
 
@@ -583,7 +598,10 @@ def test_a_bell_that_rings_for_nobody_is_taken_down(q, other):
 
 
 def test_a_closed_doorbell_is_not_hung_again(tmp_path):
-    """A waiter that came between the end of the waiters and the end of the file left a socket and a thread."""
+    """Check that a closed notifier does not listen again.
+
+    A waiter that came between the end of the waiters and the end of the file left a socket and a thread.
+    """
     bell = SocketNotifier(str(tmp_path / "queue.db"))
     bell.close()
 
@@ -594,7 +612,10 @@ def test_a_closed_doorbell_is_not_hung_again(tmp_path):
 
 
 def test_bells_that_come_and_go_at_once_can_all_be_hung(tmp_path):
-    """One took the folder away as the last one out while another was about to hang its bell in it."""
+    """Check that notifiers that come and go at the same time can all listen.
+
+    The last to leave removed the folder while another was about to bind its socket in it.
+    """
     refused = []
 
     def come_and_go():
@@ -615,7 +636,10 @@ def test_bells_that_come_and_go_at_once_can_all_be_hung(tmp_path):
 
 
 def test_a_forked_child_that_closes_its_copy_leaves_the_parents_bell_alone(q):
-    """It took the bell down and shut the socket that both shared: the parent heard nothing, or span."""
+    """Check that a forked child leaves the parent's socket alone.
+
+    It removed and shut down the socket that both shared: the parent heard nothing, or span.
+    """
     waiter = Waiter(q)
     before = bells(q)
 
@@ -627,7 +651,7 @@ def test_a_forked_child_that_closes_its_copy_leaves_the_parents_bell_alone(q):
 
 
 def forked(work):
-    """Do it in a forked child, and wait for the child to end."""
+    """Run a function in a forked child, and wait for the child to end."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(LONG)  # whatever it hangs on

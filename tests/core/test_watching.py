@@ -1,4 +1,4 @@
-"""Watching a queue without taking from it, and compacting its file while others go on."""
+"""Watching a queue without taking from it, and compacting its file while others work."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ async def opened(folder):
 
 @contextlib.asynccontextmanager
 async def watching(broker, quiet_ms=LONG_MS):
-    """News of the queue; closed at the end, as a client's connection is."""
+    """Yield news of the queue; close it at the end, as a client's connection is closed."""
     async with contextlib.aclosing(broker.watch("orders", quiet_ms)) as news:
         yield news
 

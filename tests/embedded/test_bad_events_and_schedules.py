@@ -1,4 +1,4 @@
-"""Every public method of events, deliveries and schedules with arguments of the wrong type: an error of ours."""
+"""Public methods of events, deliveries and schedules, called with arguments of the wrong type: an error of ours."""
 
 from operator import attrgetter
 
@@ -9,7 +9,7 @@ from sqew.errors import StoreError
 
 THING = object()
 HUGE = 10**5000
-"""Python refuses to write it out: ValueError."""
+"""An integer that Python refuses to write out: ValueError."""
 NOT_TEXT = [None, 5, 1.5, True, b"orders", [], {}, ("orders",), THING]
 NOT_A_NAME = [*NOT_TEXT, "", "\ud800", "a b"]
 NOT_A_COUNT = ["1", 1.5, [], {}, THING, True, -1, 2**70, HUGE]
@@ -121,7 +121,7 @@ def q(tmp_path_factory):
 
 
 def answer_to(q, method, arguments):
-    """What came of the call, unless it was refused as it should be."""
+    """Return the wrong outcome of a call, or None if it was refused as it should be."""
     try:
         attrgetter(method)(q)(**arguments)
     except StoreError as error:

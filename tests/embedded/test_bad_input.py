@@ -1,4 +1,4 @@
-"""Every public method with arguments of the wrong type: an error of ours, with a sentence, and nothing else."""
+"""Public methods called with arguments of the wrong type: an error of ours, with a sentence, and nothing else."""
 
 import threading
 import time
@@ -12,9 +12,9 @@ from sqew.model import Extension, Finished, Ref, Release
 
 THING = object()
 HELD = object()
-"""Stands for a message that was claimed just now."""
+"""A placeholder for a message that was claimed just now."""
 HUGE = 10**5000
-"""Python refuses to write it out: ValueError."""
+"""An integer that Python refuses to write out: ValueError."""
 NOT_TEXT = [None, 5, 1.5, True, b"orders", [], {}, ("orders",), THING]
 NOT_A_NAME = [*NOT_TEXT, "", "\ud800"]
 NOT_A_LANE = [5, True, b"normal", [], {}, THING, "\ud800"]
@@ -224,7 +224,7 @@ def is_a_sentence(text):
 
 
 def what_is_wrong_with(q, method, arguments):
-    """What came of the call, unless it was refused as it should be."""
+    """Return the wrong outcome of a call, or None if it was refused as it should be."""
     try:
         call(q, method, arguments)
     except StoreError as error:

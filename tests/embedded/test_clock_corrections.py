@@ -1,4 +1,4 @@
-"""A clock that is wrong for a while: what was sent meanwhile, by this process or by one that was killed."""
+"""A clock that is wrong for a while, and the messages sent meanwhile, by this process or by one that was killed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY_MS = DAY_S * 1000
 
 
 class WrongClock(Clock):
-    """The time of this machine, and some seconds more."""
+    """A clock some seconds ahead of this machine's."""
 
     def __init__(self, seconds: int = 0) -> None:
         self.seconds = seconds

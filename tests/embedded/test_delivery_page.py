@@ -19,7 +19,7 @@ SAME_FILE, OWN_DATABASE = re.findall(r"```python\n(.*?)```", PAGE.read_text(), r
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """The names of the recipe for the queue's own file, which has run."""
+    """Run the recipe for the queue's own file, and yield its names."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     exec(SAME_FILE, names)

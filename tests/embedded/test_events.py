@@ -34,7 +34,7 @@ def q(tmp_path):
 
 
 def exhaust(q):
-    """Have every delivery fail for good, as a server would."""
+    """Fail every delivery for good, as a server would."""
     claimed = q.run(ClaimDeliveries(limit=100, per_subscription=100, lease_ms=1_000)).deliveries
     outcomes = [DeliveryOutcome(one.id, one.claimed_until, False, 500, "It said 500.") for one in claimed]
     q.run(SettleDeliveries(outcomes))

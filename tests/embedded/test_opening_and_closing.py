@@ -1,4 +1,4 @@
-"""Opening, closing, forking, and where things are looked for."""
+"""Opening, closing and forking, and the paths of files."""
 
 import os
 import signal
@@ -169,7 +169,7 @@ def test_the_same_file_may_be_opened_twice_in_one_process(q):
 
 
 def test_long_reads_find_the_file_after_the_process_changed_its_folder(tmp_path, monkeypatch):
-    """They open the file anew, by a name that may be relative."""
+    """Check that long reads find the file: they open it anew, by a name that may be relative."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     with Queue.open("queue.db", durability="fast") as q:
@@ -183,7 +183,7 @@ def test_long_reads_find_the_file_after_the_process_changed_its_folder(tmp_path,
 
 
 def test_a_busy_file_is_a_sentence_and_the_figures_are_not_lost(q):
-    """Figures that were to be stored by a transaction that failed have to come back: it was an AttributeError."""
+    """Check that counts survive the failed transaction that was to store them: it was an AttributeError."""
     with Queue.open(q._executor.store.path, durability="fast", busy_timeout_ms=10) as hurried:
         hurried.enqueue("orders", 1)
         hurried._engine._next_sweep_at = 0  # upkeep is due
@@ -197,7 +197,7 @@ def test_a_busy_file_is_a_sentence_and_the_figures_are_not_lost(q):
 
 
 def in_a_fork(work, seconds=5):
-    """What the work came to in a forked child, as text; "hung" if it did not end."""
+    """Return the result of a function in a forked child, as a string; "hung" if it did not end."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -231,7 +231,7 @@ def test_nor_may_it_by_the_shortest_way_that_the_parent_has_prepared(q):
 
 
 def test_a_child_forked_in_the_middle_of_a_commit_is_told_and_does_not_hang(q):
-    """The lock was held by a thread that does not exist in the child."""
+    """Check that a child forked during a commit is refused: the thread that holds the lock does not exist in it."""
     inside, done = threading.Event(), threading.Event()
 
     def hold():

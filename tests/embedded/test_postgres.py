@@ -29,7 +29,7 @@ def url():
 
 @pytest.fixture
 def q(url):
-    """A database with the empty queue orders."""
+    """Yield a database with the empty queue orders."""
     with Queue.open(url) as q:
         for info in q.queues():
             q.delete(info.name)
@@ -186,7 +186,7 @@ def test_an_interrupted_wait_leaves_the_queue_usable(q):
 
 
 class Locked(threading.Thread):
-    """Keeps everybody from the messages until the main thread has waited for them and was interrupted."""
+    """A thread that locks the messages until the main thread has waited for them and was interrupted."""
 
     def __init__(self, url):
         super().__init__()

@@ -81,7 +81,7 @@ def test_the_base_backoff_is_what_a_nacked_message_waits(q, clock):
 
 
 def test_a_base_backoff_does_not_silently_replace_the_backoff_given_beside_it(q):
-    """Both name the same thing: either they are combined or the call is refused."""
+    """Check that the two, which name the same setting, are either combined or refused."""
     try:
         info = q.create("topic", backoff={"kind": "fixed"}, base_backoff_ms=750)
     except BadValue:
@@ -542,7 +542,7 @@ def test_non_utf8_bytes_sent_as_text_are_refused(q):
 
 
 def test_a_new_message_given_to_enqueue_is_not_stored_as_a_json_picture_of_itself(q):
-    """It is an easy slip from enqueue_many: the body it names is sent, or the call is refused."""
+    """Check that the call is refused or sends the body in the NewMessage: it is an easy slip from enqueue_many."""
     try:
         q.enqueue("orders", NewMessage(b'{"sku":7}'))
     except SqewError:
@@ -642,7 +642,7 @@ def test_what_is_claimed_is_a_message(q):
 
 
 def test_a_redrive_of_a_queue_to_itself_ends(q):
-    """It went round for ever: what came back was found again."""
+    """Check that a redrive to the same queue ends: it found its own messages again, for ever."""
     q.enqueue("orders-dlq", 1)
 
     script = f"from sqew import Queue; Queue.open({q._executor.store.path!r}).redrive('orders-dlq', to='orders-dlq')"
@@ -658,7 +658,10 @@ def _run_or_fail(script):
 
 
 def test_a_name_that_is_more_than_a_string_is_logged_as_the_string(tmp_path):
-    """The log could not write it, nor anything after it, and closing the queue failed."""
+    """Check that a subclass of str is logged as a string.
+
+    The log could write neither it nor anything after it, and closing the queue failed.
+    """
 
     class Name(str):
         __slots__ = ()

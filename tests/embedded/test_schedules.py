@@ -20,7 +20,7 @@ from sqew.errors import (
 )
 
 MONDAY = 1_794_787_200_000
-"""2026-11-16 00:00 in UTC."""
+"""Monday, 2026-11-16, 00:00 in UTC."""
 HOUR = 3_600_000
 
 
@@ -38,7 +38,7 @@ def q(tmp_path, clock):
 
 @pytest.fixture
 def report(q):
-    """Every weekday at 9 in Berlin."""
+    """Return a schedule that fires every weekday at 9 in Berlin."""
     return q.schedules.create(
         "report", queue="orders", when="every weekday at 9am", timezone="Europe/Berlin", message={"kind": "daily"}
     )

@@ -1,4 +1,4 @@
-"""Many threads on one queue: nothing lost, nothing doubled, commits shared, and troubles kept to who has them."""
+"""Threads on one queue: nothing lost, nothing doubled, commits shared, and errors raised only in their own thread."""
 
 import collections
 import json
@@ -22,7 +22,7 @@ def q(tmp_path):
 
 
 def in_threads(work, count=THREADS):
-    """Do it in so many threads at once; what each came to."""
+    """Run a function in many threads at once; return each one's result or error."""
     outcomes = [None] * count
     start = threading.Barrier(count)
 
@@ -50,7 +50,7 @@ def until(condition, seconds=10):
 
 @pytest.fixture
 def commits(q):
-    """How many transactions that wrote something were committed, as SQLite counts them."""
+    """Yield a function that returns the number of commits that wrote something, as SQLite counts them."""
     count = collections.Counter()
 
     def committed():
@@ -228,5 +228,8 @@ def test_an_interrupt_loses_nothing_that_was_acknowledged(after_interrupts):
 
 
 def test_nobody_is_told_that_a_commit_was_undone_when_it_was_not(after_interrupts):
-    """Ctrl-C mostly arrives while the commit waits for the disk, and is raised when the commit is done."""
+    """Check that no stored commit is reported as undone.
+
+    Ctrl-C mostly arrives while the commit waits for the disk, and is raised when the commit is done.
+    """
     assert len(after_interrupts["said to be undone and stored"]) == 0

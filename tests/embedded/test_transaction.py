@@ -13,7 +13,7 @@ from sqew.observe.eventlog import read
 
 
 class Oops(Exception):
-    """Raised by the caller inside the block."""
+    """The error that the caller raises inside the block."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def q(tmp_path):
 
 @contextlib.contextmanager
 def undone(q):
-    """A transaction whose block ends with an exception."""
+    """Yield a transaction whose block ends with an exception."""
     with contextlib.suppress(Oops), q.transaction() as tx:
         yield tx
         raise Oops
@@ -35,7 +35,7 @@ def undone(q):
 
 @pytest.fixture
 def other(q):
-    """Another process's view of the file."""
+    """Yield another process's view of the file."""
     with Queue.open(q._executor.store.path) as other:
         yield other
 
@@ -57,7 +57,7 @@ def until(condition, seconds=10):
 
 
 def in_thread(work):
-    """Start it; the list gets its result, or its error."""
+    """Start a thread; return it, and a list that gets its result or its error."""
     outcome = []
 
     def run():
@@ -145,7 +145,7 @@ def test_an_exit_stack_commits_and_undoes_as_a_with_does(q):
 
 
 def test_sql_after_a_statement_that_undid_the_transaction_is_refused(q):
-    """It would be committed by itself, at once."""
+    """Check that SQL after a statement that rolled back is refused: it would be committed by itself, at once."""
 
     def sell():
         with q.transaction() as tx:
@@ -250,7 +250,10 @@ def test_ending_the_transaction_inside_the_block_is_refused(q, statement):
 
 @pytest.mark.parametrize("statement", ["COMMIT", "ROLLBACK"])
 def test_nothing_is_done_after_the_block_ended_the_transaction_itself(q, other, statement):
-    """What followed was committed one by one, and nobody was told of it."""
+    """Check that nothing runs after the block ended the transaction itself.
+
+    Later operations were committed one by one, and no observer was notified.
+    """
 
     def end_early():
         with q.transaction() as tx:
@@ -264,7 +267,7 @@ def test_nothing_is_done_after_the_block_ended_the_transaction_itself(q, other, 
 
 
 def test_a_transaction_can_not_be_used_after_its_end(q):
-    """It would write on a connection that other threads use, in nobody's transaction."""
+    """Check that an ended transaction is refused: it would write on a connection that other threads use."""
     with q.transaction() as tx:
         pass
 
@@ -350,7 +353,10 @@ def test_a_claim_that_would_wait_does_not_wait_inside_the_block(q):
 
 
 def test_figures_can_be_asked_for_inside_the_block(q):
-    """It began a second transaction, failed, and took the caller's one with it."""
+    """Check that stats can be read inside the block.
+
+    They began a second transaction, failed, and took the caller's one with them.
+    """
     q.enqueue("orders", "before")
     with q.transaction() as tx:
         tx.execute("INSERT INTO shop_order VALUES (7)")
@@ -406,7 +412,10 @@ def test_the_queue_works_on_after_a_transaction_failed_to_begin(q):
     ],
 )
 def test_the_block_alone_begins_and_ends_the_transaction(q, statement):
-    """A savepoint that was rolled back left the queue's memory ahead of the file: a later message was never found."""
+    """Check that the block alone begins and ends the transaction.
+
+    A savepoint that was rolled back left the queue's memory ahead of the file: a later message was never found.
+    """
     with q.transaction() as tx:
         q.enqueue("orders", "kept", priority=7)
         with pytest.raises(BadValue, match="inside the block"):
@@ -417,7 +426,10 @@ def test_the_block_alone_begins_and_ends_the_transaction(q, statement):
 
 
 def test_a_cursor_that_was_not_read_to_its_end_does_not_keep_the_block_from_committing(q):
-    """It was StoreBusy, blamed on another process, and stayed so."""
+    """Check that an unfinished cursor does not keep the block from committing.
+
+    It raised StoreBusy, blamed on another process, and went on doing so.
+    """
     with q.transaction() as tx:
         tx.execute("CREATE TABLE mine (id INTEGER PRIMARY KEY, x)")
         rows = tx.execute("INSERT INTO mine (x) VALUES (1), (2) RETURNING id")

@@ -1,4 +1,4 @@
-"""Named after what went wrong once."""
+"""Mistakes made once, each test named after one."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def q(tmp_path):
 
 
 def test_a_policy_changed_by_an_operation_is_stored_as_a_policy(q):
-    """Plain data in place of typed values was written as it came, and the file could not be read any more."""
+    """Check that plain data is stored as typed values: written as it came, it made the file unreadable."""
     q.run(ops.UpdateQueue("orders", {"lanes": ["normal", "y"], "backoff": {"base_ms": 5}}))
 
     assert q.info("orders").policy.lanes == {"normal": 1, "y": 1}
@@ -33,7 +33,7 @@ def test_an_operation_makes_no_queue_that_create_would_refuse(q, name, policy):
 
 
 def test_an_unclosed_string_behind_many_brackets_is_refused_at_once():
-    """To cut the strings out of what is not JSON took minutes."""
+    """Check that such a body is refused quickly: to cut the strings out of invalid JSON took minutes."""
     body = b"[" * 65 + b'"' + b'\\"' * 200_000
 
     with pytest.raises(BadBody):
@@ -63,7 +63,7 @@ def test_what_is_over_by_the_clock_is_not_counted_as_ready(tmp_path):
     "wrong", [{"lease_ms": -5}, {"lease_ms": "1s"}, {"limit": -1}, {"limit": 1.5}, {"after": 2, "done": 3}], ids=repr
 )
 def test_a_claim_that_is_refused_acks_nothing(wrong):
-    """It acked the claims before, and then found that the lease can't be that long."""
+    """Check that a refused claim acks nothing: it acked the claims before, and then found the lease too long."""
     with Queue.open(":memory:") as q:
         q.create("orders")
         q.enqueue("orders", 1)
@@ -98,7 +98,7 @@ def test_a_part_of_a_claim_that_is_no_number_was_a_mistake_in_the_code(part):
     ],
 )
 def test_an_id_alone_settles_nothing(q, act):
-    """Everybody can guess it: a message that nobody had received was acked by it."""
+    """Check that an id without a token is refused: ids can be guessed, and one acked a message never received."""
     id = q.enqueue("orders", 1)
 
     with pytest.raises(BadValue, match=f"Message {id} is named by its id alone"):

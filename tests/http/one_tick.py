@@ -1,4 +1,4 @@
-"""A server in the loop of the test: what a test sends on many connections without waiting in between is all there when
+"""A server in the loop of the test: all that a test sends on many connections without waiting in between is there when
 the loop next looks, in one tick.
 """
 
@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 
 class Sent(NamedTuple):
-    """A request, as a test writes it down."""
+    """A request, as a test writes it."""
 
     path: str
     body: bytes
@@ -63,7 +63,7 @@ class Answer(NamedTuple):
 
     @property
     def alike(self) -> Any:
-        """What two servers say alike: all but the time, and what they call the request."""
+        """The parts of an answer that are the same on two servers: all but times and request ids."""
         named = {"date", "x-request-id", "x-amzn-requestid"}
         said = {name: value for name, value in self.headers.items() if name not in named}
         return self.status, said, sorted(self.headers), TIMES.sub(b"", self.body)
@@ -99,7 +99,7 @@ def aws_bytes(target: str, body: bytes, path: str = "/", authorization: str = CR
 
 
 class Place:
-    """A server in this loop, and clients that all speak in one tick."""
+    """A server in this loop, and clients that all send in one tick."""
 
     def __init__(self, server: Server, broker: Broker, guard: Guard, engine: Any, port: int) -> None:
         self.server, self.broker, self.guard, self.engine, self._port = server, broker, guard, engine, port
@@ -124,13 +124,13 @@ class Place:
         return self._clients[number]
 
     async def at_once(self, requests: Sequence[Sent]) -> list[Answer]:
-        """Send them all in one tick, each on a connection of its own, with heads that are known."""
+        """Send all requests in one tick, each on a connection of its own, with heads that the server knows."""
         await self.know(requests)
         self.say(requests)
         return await self.hear(len(requests))
 
     async def one_by_one(self, requests: Sequence[Sent]) -> list[Answer]:
-        """The same, each when the one before it was answered."""
+        """Send each request when the one before was answered, on one connection."""
         await self.know(requests)
         answers = []
         for request in requests:
@@ -139,7 +139,7 @@ class Place:
         return answers
 
     async def know(self, requests: Sequence[Sent]) -> None:
-        """Have their heads remembered, by bodies as long that are refused. And have all connections accepted.
+        """Have the server remember the heads, by refused bodies of the same length, and accept all connections.
 
         A head that names a message is never remembered, and would delete it.
         """
@@ -171,7 +171,7 @@ class Place:
         return {name: float(value) for name, _, value in lines}
 
     async def stored(self, queue: str = "orders") -> list[Any]:
-        """The messages of a queue, without their times."""
+        """Return the messages of a queue, without their times."""
         page = await self.broker.run(Scan(queue, 0, 1 << 62, 1_000))
         return [(m.id, m.body, m.format, m.lane, m.priority, m.group, m.key, m.attempts) for m in page.messages]
 
@@ -200,7 +200,7 @@ async def answer_on(client: socket.socket) -> Answer:
 async def place(
     db: Path, policy: Policy | None = None, uuids: MessageUuids = UUIDS, **changes: Any
 ) -> AsyncIterator[Place]:
-    """A server with the queues ``orders`` and ``others``."""
+    """Yield a server with the queues ``orders`` and ``others``."""
     chosen = Settings(db=str(db), **{"durability": "fast", **changes})
     engine = await open_database(chosen) if chosen.database_url else open_file(chosen)[0]
     async with Broker(engine, limits_of(chosen)) as broker:
@@ -226,7 +226,7 @@ def run(story: Callable[[], Coroutine[Any, Any, R]], loop: str = "uvloop") -> R:
 
 
 async def both(folder: Path, requests: Sequence[Sent], policy: Policy | None = None, **changes: Any) -> list[Answer]:
-    """The answers to requests of one tick, which must be the same one by one, and leave the same behind."""
+    """Return the answers to requests of one tick; one by one, they must be the same and leave the same state."""
     async with place(folder / "together.db", policy, **changes) as together:
         answers = await together.at_once(requests)
         left = await left_behind(together)
@@ -244,13 +244,13 @@ async def left_behind(here: Place) -> Any:
 
 
 def sizes(here: Place) -> list[tuple[type[Operation[Any]], int]]:
-    """What was done, and of how many messages at a time."""
+    """Return each operation's kind, and its number of messages."""
     operations: list[Any] = here.operations
     return [(type(op), len(op.messages if type(op) is Send else op.refs)) for op in operations]
 
 
 async def held(here: Place, count: int, queue: str = "orders") -> list[tuple[int, str]]:
-    """Messages under a lease: the id and the token of each."""
+    """Send and receive messages; return the id and the token of each."""
     await here.broker.send(queue, [NewMessage(b"%d" % next(here.numbers)) for _ in range(count)])
     received = await here.broker.receive(Receive(queue, count))
     assert len(received.messages) == count

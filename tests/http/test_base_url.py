@@ -1,4 +1,4 @@
-"""Where a server says that it can be reached, and settings that would be found out too late."""
+"""A server's own address in links that it sends, and wrong settings, which are refused before it listens."""
 
 import json
 import socket
@@ -42,7 +42,7 @@ def test_nobody_is_warned_where_the_address_is_known(tmp_path):
 
 
 def over_unix_socket(path, method, target, body):
-    """The status and the body of the answer to one request."""
+    """Return the status and the body of the answer to one request."""
     content = json.dumps(body).encode()
     head = f"{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n"
     with socket.socket(socket.AF_UNIX) as connection:

@@ -33,7 +33,7 @@ def damage(server, statement):
 
 
 def delayed(server, hook):
-    """A delivery that waits for its time."""
+    """Return the id of a delivery that is not due yet."""
     key = new_key()
     id = subscribe(server, key, endpoint=hook.url(f"/{key}"))["id"]
     publish(server, key, 1, delay=3600)

@@ -1,4 +1,4 @@
-"""What a server does about a database that is there and does not let it work: no room, no rights, no peace."""
+"""A server on a database that runs but does not let it work: a full disk, missing rights, ended connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def database() -> str:
 
 @pytest.fixture
 def server(database: str, tmp_path: Path) -> Iterator[Serving]:
-    """A server, with a queue and a message."""
+    """Yield a server, with a queue and a message."""
     with serving(tmp_path, "--log-format", "json", database=database) as server:
         assert server.call("POST", "/queues", {"name": "orders"}).status == 201
         assert send(server).status == 201
@@ -62,7 +62,7 @@ def until(happened: Callable[[], object]) -> None:
 
 
 def told(server: Serving) -> Counter[str]:
-    """How often the log tells of what."""
+    """Return the number of lines in the log for each event."""
     lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
     return Counter(line["event"] for line in lines)
 
@@ -110,7 +110,7 @@ def test_damage_that_upkeep_meets_is_told_and_does_not_end_a_server(server: Serv
 
 
 async def _cut_off_while_it_starts(database: str) -> None:
-    """Have it wait for who makes the tables, and end its connection there."""
+    """Have a starting server wait for the lock of table creation, and end its connection there."""
     maker = await asyncpg.connect(database)
     try:
         await maker.execute("SELECT pg_advisory_lock(1399940471, 1)")

@@ -1,4 +1,4 @@
-"""Pages that say what the server does: every curl line of each is sent, in order, to a new server."""
+"""Pages of the docs about the server: every curl line of each is sent, in order, to a new server."""
 
 import argparse
 import re
@@ -12,7 +12,7 @@ from tests.support.serving import serving
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("http.md", "events.md", "schedules.md")
 NAMES = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-"""Tokens and UUIDs: the page has others than the server will give."""
+"""Tokens and UUIDs: those on the page differ from those that the server will return."""
 
 curl = argparse.ArgumentParser(prog="curl", exit_on_error=False, allow_abbrev=False)
 curl.add_argument("url")
@@ -22,13 +22,13 @@ curl.add_argument("-d", dest="body", type=str.encode)
 
 
 def examples(page):
-    """Each command of the page with what it is said to show."""
+    """Yield each command of the page with the output that the page shows."""
     for block in re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
         yield from re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 
 
 def run(server, command):
-    """What curl would show."""
+    """Return the output that curl would show."""
     given = curl.parse_args(shlex.split(command)[1:])
     headers = dict(header.split(": ", 1) for header in given.headers)
     path = given.url.removeprefix("localhost:8888")
@@ -36,7 +36,7 @@ def run(server, command):
 
 
 def shows(said, answer):
-    """Whether an answer is what the page says, where … may be anything."""
+    """Return True if an answer is what the page shows, where … may be anything."""
     pattern = ".*".join(re.escape(part) for part in NAMES.sub("NAME", said).strip().split("…"))
     return re.fullmatch(pattern, NAMES.sub("NAME", answer).strip(), re.DOTALL) is not None
 

@@ -1,4 +1,4 @@
-"""Requests that come in one tick are handled together, and nothing else differs from each being handled alone."""
+"""Request lanes: requests that come in one tick are handled together, and are answered as if each were alone."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def test_where_nobody_knows_whether_they_were_stored_none_is_sent_a_second_time(
 
 
 class Forgetful(MessageUuids):
-    """Fails where an answer is made, after the commit."""
+    """Ids that fail when an answer is made, after the commit."""
 
     def text(self, id: int) -> str:
         raise ZeroDivisionError(id)

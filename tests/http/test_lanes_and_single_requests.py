@@ -1,4 +1,4 @@
-"""Requests of one tick and the same requests one by one, whatever is in their bodies: the answers are the same."""
+"""Requests of one tick and the same requests one by one, with any bodies: the answers are the same."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_TOKEN = "0" * 32
 
 @pytest.fixture
 def pair(tmp_path):
-    """Two servers in one loop: what the first gets in one tick, the second gets one by one."""
+    """Yield two servers in one loop: requests go to the first in one tick, to the second one by one."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, contextlib.ExitStack() as stack:
 
         def start(name: str, policy: Policy) -> Place:
@@ -55,7 +55,7 @@ class Pair:
         self.convoys = 0
 
     def compare(self, requests: Sequence[Sent], again: Sequence[Sent] | None = None) -> None:
-        """Send them to both; ``again`` has what is to be sent to the second one, where that is not the same."""
+        """Send requests to both servers and compare; ``again`` has those for the second server, where they differ."""
         answers = self.runner.run(self.together.at_once(requests))
         self.convoys += any(size > 1 for _, size in sizes(self.together))
         expected = self.runner.run(self.alone.one_by_one(requests if again is None else again))
@@ -149,7 +149,7 @@ ACKS = st.lists(
 
 
 def acks(mine: Sequence[tuple[int, str]], chosen: Sequence[tuple[int, str]]) -> list[Sent]:
-    """Acks of the messages of one server, some of them wrong."""
+    """Return acks of the messages of one server, some of them wrong."""
     bodies = []
     for number, kind in chosen:
         id, token = mine[number]

@@ -1,4 +1,4 @@
-"""Requests that are large and wrong: no more is made of them than it takes to refuse them."""
+"""Requests that are large and wrong: refusing them takes no more work than it must."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from sqew.rules.rules import Limits, parse_json
 
 LARGE = 15_000_000
 SHORT = 2_000
-"""More than any sentence needs."""
+"""Bytes that no error sentence needs."""
 LENIENT = ("PATCH /v1/schedules/{name}", "POST /v1/schedules/{name}/runs")
 """Routes that ignore unknown fields, and need no other."""
 WITH_BODY = [

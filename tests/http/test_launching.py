@@ -1,4 +1,4 @@
-"""Servers that are started as the programs whose routes they have: by their flags and their variables."""
+"""Servers started like the programs whose routes they have: with their flags and their variables."""
 
 import json
 import socket
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "http.md"
 
 
 def said(server, event):
-    """The line of the log about something."""
+    """Return the first line of the log about an event."""
     return next(
         line for line in map(json.loads, server.log.read_text().splitlines()) if line["event"].startswith(event)
     )

@@ -1,4 +1,4 @@
-"""Requests of millions of small things: counted before anything is made of them, so that nobody else waits."""
+"""Requests of millions of small values: these are counted before any is decoded, so that no other request waits."""
 
 import json
 from urllib.parse import unquote_to_bytes
@@ -28,7 +28,7 @@ OBJECTS = b"[" + many(b"{}") + b"]"
 LISTS = b"[" + many(b"[]") + b"]"
 PAIRS = b"{" + b",".join(b'"%d":1' % number for number in range(400_000)) + b"}"
 CROWDS = {"objects": OBJECTS, "lists": LISTS, "pairs": PAIRS}
-"""By name: no report of pytest should hold them."""
+"""Large bodies by name, which keeps them out of pytest's reports."""
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
 KIND = Item | list[Item]
 decode = msgspec.json.Decoder(KIND).decode
 FILL = " " * 300_000
-"""So much that a body counts as large."""
+"""Padding that makes a body count as large."""
 VALUES = st.one_of(st.integers(-3, 3), st.none(), st.text(max_size=3), st.lists(st.text(max_size=2), max_size=3))
 ITEMS = st.dictionaries(st.sampled_from(["n", "names", "inner", "other"]), VALUES, max_size=4)
 BODIES = st.one_of(ITEMS, st.lists(ITEMS | VALUES, max_size=5), VALUES)

@@ -1,4 +1,4 @@
-"""What clients can make the server hold, with and without credentials, and without reading what they asked for."""
+"""Memory that clients can make the server hold, with and without credentials, and without reading their answers."""
 
 import contextlib
 import json
@@ -24,13 +24,13 @@ ANYBODY = (
 
 
 def held(server) -> float:
-    """The server's memory, in MiB."""
+    """Return the server's peak memory, in MiB."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
 
 def begin(server, path, size, sent, headers=FORM):
-    """A connection that has sent the head of a request and a part of its body."""
+    """Return a connection that has sent the head of a request and a part of its body."""
     connection = server.connect()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: {size}\r\n\r\n"
     with contextlib.suppress(ConnectionError, TimeoutError):
@@ -39,7 +39,7 @@ def begin(server, path, size, sent, headers=FORM):
 
 
 def answered(connection) -> bytes:
-    """What comes back before the connection is closed."""
+    """Return all that comes back before the connection is closed."""
     received = b""
     with contextlib.suppress(ConnectionError):
         while chunk := connection.recv(65_536):
@@ -49,7 +49,7 @@ def answered(connection) -> bytes:
 
 @pytest.fixture
 def small(tmp_path):
-    """A server that holds 2 MiB of large requests."""
+    """Yield a server that holds 2 MiB of large requests."""
     flags = ("--durability", "fast", "--max-buffered-bytes", str(2 * MIB), "--max-request-bytes", str(2 * MIB))
     with serving(tmp_path, *flags) as server:
         assert server.call("POST", "/queues", {"name": "orders"}).status == 201
@@ -180,7 +180,7 @@ PIPELINED = {
 
 
 def pile_up(server, kind):
-    """A connection whose client reads none of its answers, and asks on until nothing more is taken."""
+    """Send requests without reading an answer until the server takes no more; return the connection."""
     connection = server.connect(timeout=1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     with contextlib.suppress(TimeoutError, ConnectionError):

@@ -1,4 +1,4 @@
-"""Servers that reach their database through PgBouncer in transaction mode, as Debian's package has it set up."""
+"""Servers that reach their database through PgBouncer in transaction mode, as Debian's package sets it up."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def two_servers(folder: Path, pooled: str, *flags: str) -> Iterator[list[Serving
 
 @pytest.fixture(scope="module")
 def database() -> str:
-    """The database itself."""
+    """Return the URL of the database itself."""
     return new_database("template0")
 
 
 @pytest.fixture(scope="module")
 def pooled(database: str) -> Iterator[str]:
-    """The way to it through a pooler that has three connections: fewer than a server would like to have."""
+    """Yield the URL of a pooler to the database with three connections, fewer than a server would like."""
     with pooler(database, connections=3) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, database: str, pooled: str) -> Iterator[list[Serving]]:
-    """Two servers that found it without a table, and hear of each other past the pooler."""
+    """Yield two servers that found an empty database, and notify each other past the pooler."""
     folder = tmp_path_factory.mktemp("pair")
     with two_servers(folder, pooled, "--database-listen-url", database) as servers:
         yield servers
@@ -193,7 +193,7 @@ HEARD = 'db_notices_total{way="heard"}'
 
 
 def woken_after_s(receiver: Serving, sender: Serving) -> float:
-    """How long a receiver that waits at one server takes to get what is sent to another."""
+    """Return the seconds until a receiver that waits at one server gets a message sent to another."""
     queue = new_queue(receiver)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(poll, receiver, queue, wait_ms=30_000)
@@ -270,7 +270,7 @@ def test_a_queue_is_deleted_while_another_server_sends(pair, database):
 
 @contextlib.contextmanager
 def locked(database: str) -> Iterator[None]:
-    """Nobody can use the messages meanwhile."""
+    """Lock the messages against all other use during the block."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(database))
         runner.run(connection.execute("BEGIN; LOCK TABLE sqew_message"))

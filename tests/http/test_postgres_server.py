@@ -1,4 +1,4 @@
-"""A server whose queues are in PostgreSQL, and what becomes of it when the database is in trouble."""
+"""A server with its queues in PostgreSQL, and its behaviour while the database is in trouble."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ WITHIN_S = 30.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster that tests may stop; each starts it again."""
+    """Yield a cluster that tests may stop; each starts it again."""
     with crashing_cluster("server") as cluster:
         yield cluster
 
 
 @pytest.fixture
 def server(cluster: Cluster, tmp_path: Path) -> Iterator[Serving]:
-    """A server on it, with a queue."""
+    """Yield a server on the cluster, with a queue."""
     with serving(tmp_path, "--database-url", cluster.url()) as server:
         assert server.call("POST", "/queues", {"name": "orders"}).status in (201, 409)
         server.call("POST", "/queues/orders/purge")
@@ -59,7 +59,7 @@ def send(server: Serving) -> Answer:
 
 
 def until(answer: Callable[[], Answer], status: int) -> Answer:
-    """Ask until the answer has that status."""
+    """Repeat a request until the answer has that status."""
     deadline = time.monotonic() + WITHIN_S
     while (given := answer()).status != status:
         assert time.monotonic() < deadline, given
@@ -183,7 +183,7 @@ def test_a_long_poll_survives_a_restart_of_the_database(server: Serving, cluster
 
 
 def until_busy(server: Serving) -> None:
-    """Return when a request beside this one is in flight."""
+    """Return when another request is in flight beside this one."""
     deadline = time.monotonic() + WITHIN_S
     while b"http_connections_active 2" not in server.call("GET", "/metrics").body:
         assert time.monotonic() < deadline
@@ -251,7 +251,7 @@ def test_servers_wake_each_other_again_when_the_database_is_back(
 
 
 def until_counted(server: Serving, metric: str, act: Callable[[], object]) -> None:
-    """Act until a metric of the server is more than nothing."""
+    """Repeat an act until a metric of the server is above zero."""
     deadline = time.monotonic() + WITHIN_S
     while not server.figure(metric) > 0:
         assert time.monotonic() < deadline
@@ -276,7 +276,7 @@ def test_metrics_tell_of_the_database(server: Serving, cluster: Cluster) -> None
 
 
 def pool_of(server: Serving) -> tuple[float, float, float]:
-    """The sizes that /metrics tells at one moment: of all, idle and active."""
+    """Return the pool's sizes in /metrics at one moment: all, idle and active."""
     text = server.call("GET", "/metrics").body.decode()
     size, idle, active = (
         float(line.split()[1])
@@ -289,7 +289,7 @@ def pool_of(server: Serving) -> tuple[float, float, float]:
 
 @contextlib.contextmanager
 def everybody_held_up(url: str) -> Iterator[None]:
-    """Hold what every transaction that writes waits for."""
+    """Hold the lock that every writing transaction waits for."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         runner.run(connection.execute("SELECT pg_advisory_lock(1399940471, 0)"))

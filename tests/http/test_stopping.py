@@ -1,4 +1,4 @@
-"""How a server ends, and how it does not begin: every answer that is due, one line about what is wrong."""
+"""Stopping a server, and failing to start one: every answer that is due is sent, and an error is one line."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path):
 
 
 def wait_until_refused(server) -> None:
-    """Until it listens no more: then it has begun to stop."""
+    """Wait until the server no longer listens: then it has begun to stop."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -140,7 +140,7 @@ def wait_until_refused(server) -> None:
 
 
 def failed_start(folder: Path, *flags: str) -> str:
-    """Start a server that can't; the one line that it says."""
+    """Start a server that can't start, and return the one line that it prints."""
     command = [sys.executable, "-m", "sqew", "--db", str(folder / "queue.db"), "serve", "--port", "0", *flags]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=folder, env={**os.environ})
     assert done.returncode not in (0, 130)

@@ -1,4 +1,4 @@
-"""Three servers on one database do together what one does alone."""
+"""Servers on one database, three of them, do together what one does alone."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ FLAGS = ("--durability", "fast", "--schedule-poll-ms", "50", "--delivery-allow",
 
 @contextlib.contextmanager
 def three_servers(folder: Path, database: str) -> Iterator[list[Serving]]:
-    """Started at the same moment."""
+    """Yield three servers that were started at the same moment."""
     with contextlib.ExitStack() as stack, ThreadPoolExecutor(3) as threads:
         yield list(threads.map(lambda _: stack.enter_context(serving(folder, *FLAGS, database=database)), range(3)))
 
 
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Serving]]:
-    """Three servers that found a database without a single table, and shared the work of making them."""
+    """Yield three servers that found a database without a single table, and shared the work of making them."""
     with three_servers(tmp_path_factory.mktemp("trio"), new_database("template0")) as servers:
         yield servers
 

@@ -1,4 +1,4 @@
-"""What every dialect says of a commit whose outcome nobody knows: no standby has confirmed it."""
+"""Commits whose outcome is unknown, because no standby has confirmed them, as every dialect reports them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOPIC = "arn:aws:sns:us-east-1:000000000000:news"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server whose database waits for a standby that is not there, and is told not to, again and again."""
+    """Yield a server whose commits wait for a standby that does not exist, and are cut short again and again."""
     folder = tmp_path_factory.mktemp("unknown")
     with crashing_cluster("unknown") as cluster, serving(folder, database=cluster.url()) as server:
         for name in ("orders", "jobs"):
@@ -135,7 +135,7 @@ def test_the_sdks_of_aws_raise_it_as_what_it_is(server: Serving) -> None:
 
 
 def test_a_receiver_that_waits_goes_on_waiting(server: Serving) -> None:
-    """What it may have been given comes back when its lease ends."""
+    """Check that a waiting receive goes on: messages that it may have been given come back when their leases end."""
     answer = server.call("POST", "/queues/jobs/poll?wait_ms=100")
 
     assert (answer.status, answer.json) == (200, {"messages": []})

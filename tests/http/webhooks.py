@@ -1,4 +1,4 @@
-"""A server that may post to this machine, and the few things that tests about events do with it."""
+"""A server that may post to this machine, and helpers for tests of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 def new_key() -> str:
-    """A routing key that nobody has subscribed to."""
+    """Return a routing key without subscriptions."""
     return f"tests.key-{next(_numbers)}"
 
 
@@ -38,7 +38,7 @@ def publish(server: Serving, key: str, message: Any, **fields: Any) -> Any:
 
 
 def eventually(look: Callable[[], T], within: float = 30) -> T:
-    """What it sees, as soon as that is something."""
+    """Call a function until it returns something, and return that."""
     deadline = time.monotonic() + within
     while not (seen := look()):
         assert time.monotonic() < deadline, "it never came"

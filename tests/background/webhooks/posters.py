@@ -1,4 +1,4 @@
-"""A poster that may go to this machine, on either kind of loop."""
+"""A poster that may post to this machine, on either kind of loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = {"content-type": "application/json"}
 
 
 class Runner:
-    """Runs scenarios, each with a poster of its own. Names lead to this machine unless ``lookup`` knows better."""
+    """A runner of scenarios, each with its own poster. Names resolve to this machine, or as ``lookup`` says."""
 
     def __init__(self, factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._factory = factory
@@ -46,7 +46,7 @@ def run(request: pytest.FixtureRequest) -> Runner:
 
 
 def posting(*urls: str, body: bytes = BODY) -> Scenario:
-    """Post to each in turn, and tell the statuses."""
+    """Return a scenario that posts to each URL in turn and returns the statuses."""
 
     async def scenario(poster: Poster) -> list[int]:
         return [(await poster.post(url, body, JSON)).status for url in urls]

@@ -1,4 +1,4 @@
-"""Connections to endpoints: to which addresses, kept for how long, and what happens to those that die."""
+"""Connections to endpoints: the addresses they reach, how long they are kept, and what happens when they die."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def at_once(url: str, count: int):
 
 
 def turns(hook: Hook) -> list[tuple[int, int]]:
-    """On which connection each request came, and as which one there."""
+    """Return each request's connection, and its number on that connection."""
     return [(request.connection, request.turn) for request in hook.received()]
 
 

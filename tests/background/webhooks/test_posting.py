@@ -1,4 +1,4 @@
-"""Posting: to real endpoints, of which some behave, over real sockets."""
+"""Posts to real endpoints over real sockets, some of which misbehave."""
 
 from __future__ import annotations
 

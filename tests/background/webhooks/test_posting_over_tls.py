@@ -1,4 +1,4 @@
-"""Posting to HTTPS endpoints: the certificate must be the name's, whatever the address."""
+"""Posts to HTTPS endpoints: the certificate must match the name, whatever the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The courier: what it posts, and how it goes on when that fails."""
+"""The webhook sender: its requests, and its retries after failures."""
 
 from __future__ import annotations
 

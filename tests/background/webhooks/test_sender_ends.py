@@ -1,4 +1,4 @@
-"""A courier among others: how it ends, who takes over from it, and what happens to the store meanwhile."""
+"""Webhook senders that end: what they give back, how another takes over, and what happens while the store is busy."""
 
 from __future__ import annotations
 

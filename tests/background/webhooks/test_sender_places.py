@@ -1,4 +1,4 @@
-"""The courier's places: slow, silent and failing endpoints are in nobody's way."""
+"""The webhook sender's limits on parallel posts: slow, silent and failing endpoints hold up no others."""
 
 from __future__ import annotations
 

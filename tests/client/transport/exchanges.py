@@ -1,4 +1,4 @@
-"""Both transports, told what to do in the same words, and servers that say byte for byte what they are told to."""
+"""Transports of both kinds, driven by the same calls, and servers that send exactly the bytes they are given."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ class InThreads:
 
     @contextlib.contextmanager
     def begun(self, target="/", *, method="GET", headers=None, body=None, timeouts=AMPLE):
-        """An exchange of which the head of the answer is there; gives the response and the pieces of its body."""
+        """Yield an exchange after the head of its answer: the response and the pieces of its body."""
         response = self.transport.send(method, target, headers or {}, body, timeouts)
         try:
             yield response, response.pieces()
@@ -31,12 +31,12 @@ class InThreads:
             response.close()
 
     def ask(self, target="/", **request):
-        """The status and the body of an answer."""
+        """Return the status and the body of an answer."""
         with self.begun(target, **request) as (response, _):
             return response.status, response.read()
 
     def at_once(self, targets):
-        """The bodies of answers that are asked for at the same time."""
+        """Send requests at the same time, and return the bodies of the answers."""
         found = {}
 
         def ask(target):
@@ -50,14 +50,14 @@ class InThreads:
         return [found.get(target) for target in targets]
 
     def settle(self):
-        """Let happen what is due."""
+        """Run callbacks that are due; with threads there are none."""
 
     def close(self):
         self.transport.close()
 
 
 class InLoop:
-    """A transport for a loop, each exchange run until it is done."""
+    """A transport for a loop, which runs until each exchange is done."""
 
     def __init__(self, base, *, loop_factory, **options):
         self.runner = asyncio.Runner(loop_factory=loop_factory)
@@ -111,7 +111,7 @@ async def _awaited(parts):
 
 @contextlib.contextmanager
 def exchanging(kind, base, **options):
-    """A transport of a kind, closed in the end."""
+    """Yield a transport of a kind, and close it in the end."""
     if kind == "threads":
         made = InThreads(base, **options)
     else:
@@ -124,7 +124,7 @@ def exchanging(kind, base, **options):
 
 
 class Listener:
-    """Hands each connection to a function, in a thread of its own, and closes it when that returns."""
+    """A server that passes each connection to a function, in a thread of its own, and closes it when that returns."""
 
     def __init__(self, handle, tls=None):
         self._handle, self._tls = handle, tls
@@ -171,7 +171,7 @@ class Listener:
 
 
 def request_on(connection):
-    """The next request: its first line, its headers and its body; None at the end."""
+    """Return the next request: its first line, its headers and its body; None at the end."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         byte = connection.recv(1)
@@ -203,13 +203,13 @@ def _exactly(connection, size):
 
 
 def answer(body, status="200 OK", *headers):
-    """An answer whose length is said."""
+    """Return an answer with a content length."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def says(data):
-    """Answer every request on a connection with the same bytes."""
+    """Return a handler that answers every request on a connection with the same bytes."""
 
     def handle(connection):
         while request_on(connection):
@@ -219,7 +219,7 @@ def says(data):
 
 
 def says_once(data):
-    """Answer with these bytes, and hang up."""
+    """Return a handler that answers with these bytes, and hangs up."""
 
     def handle(connection):
         request_on(connection)

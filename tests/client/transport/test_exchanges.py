@@ -1,4 +1,4 @@
-"""Exchanges over real sockets: answers in every form, cut off, late and false, and connections that are used again."""
+"""Exchanges over real sockets: answers in every form, cut off, late and wrong, and connections that are reused."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ LARGE = 64 << 20
 
 @pytest.fixture(params=KINDS)
 def to(request):
-    """Make a transport to a URL, of each kind in turn."""
+    """Return a function that makes a transport to a URL, of each kind in turn."""
 
     def to(base, **options):
         return exchanging(request.param, base, **options)

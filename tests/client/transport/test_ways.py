@@ -1,4 +1,4 @@
-"""The ways to a server: encrypted, and through the proxies that the environment names."""
+"""Routes to a server: encrypted, and through the proxies that the environment names."""
 
 import contextlib
 import socket
@@ -29,7 +29,7 @@ def nothing_set(monkeypatch):
 
 @pytest.fixture(params=KINDS)
 def to(request):
-    """Make a transport to a URL, of each kind in turn."""
+    """Return a function that makes a transport to a URL, of each kind in turn."""
 
     def to(base, **options):
         return exchanging(request.param, base, **options)
@@ -132,7 +132,7 @@ def test_an_encrypted_connection_that_the_server_closed_is_not_used_again(to, se
 
 
 class Proxy(Listener):
-    """Passes on what it is asked to, if it wants to, and keeps what it was asked."""
+    """A proxy that records its requests, and passes them on unless it was given an answer of its own."""
 
     def __init__(self, says=b""):
         self.asked, self._says = [], says

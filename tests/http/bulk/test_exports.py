@@ -1,4 +1,4 @@
-"""Many messages in one answer: by the range of their ids, as Arrow and as lines."""
+"""Exports of many messages in one answer: by a range of ids, as Arrow and as lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def server(request: pytest.FixtureRequest, servers: Callable[[str], Serving]) ->
 
 @pytest.fixture
 def queue(server: Serving) -> str:
-    """A queue of the test's own, whose finished messages are kept."""
+    """Return a queue of the test's own that keeps finished messages."""
     name = f"exports-{next(_numbers)}"
     assert server.call("POST", "/v1/queues", {"name": name, "keep": "archive", "lanes": ["a", "b"]}).status == 201
     return name

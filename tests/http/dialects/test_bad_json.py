@@ -1,4 +1,4 @@
-"""Requests that are wrong, in every dialect: the right status, that dialect's own words, and a server that goes on."""
+"""Bad requests in every dialect: the right status, an error in that dialect's form, and a server that works on."""
 
 import pytest
 
@@ -36,7 +36,7 @@ NOT_JSON = {
 
 @pytest.fixture(scope="module")
 def queue(shared_server):
-    """A queue that nothing gets into."""
+    """Return a queue that stays empty."""
     return new_queue(shared_server)
 
 

@@ -1,4 +1,4 @@
-"""One queue, four vocabularies: what is sent in one is received, and settled, in another."""
+"""Dialects on one queue, four of them: a message sent in one is received and settled in another."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ pairs = pytest.mark.parametrize(("sender", "receiver"), [(s, r) for s in ALL for
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
@@ -45,7 +45,7 @@ def test_bytes_of_json_are_shown_as_they_were_sent(shared_server, receiver):
 
 
 BY_TOKEN = (SQEW, MAILBOX)
-"""Those that settle only what they have a token for, which hq does not tell of."""
+"""Dialects that settle only by a token, which hq does not show."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Every refusal says which error it is in a header, in whatever dialect its body is worded."""
+"""Error codes in a header, the same in every dialect, whatever the form of the body."""
 
 import pytest
 

@@ -18,7 +18,7 @@ def topic():
 
 @pytest.fixture(scope="module", params=STORES)
 def server(request, tmp_path_factory):
-    """A server of its own, whose mailbox is nobody else's."""
+    """Yield a server of the module's own, whose mailbox no other test uses."""
     database = new_database() if request.param == "postgres" else None
     with serving(tmp_path_factory.mktemp("mailbox"), "--durability", "fast", database=database) as server:
         yield server
@@ -323,7 +323,7 @@ def test_an_ack_without_a_token_is_refused_and_archives_nothing(server, topic):
 
 
 def test_a_batch_of_acks_with_one_that_can_not_be_archives_none(server, topic):
-    """Those of other topics were archived, and then the request was refused."""
+    """Check that a bad batch archives nothing: acks of other topics were done before it was refused."""
     id, other = post(server, "mine", topic=topic)["id"], new_name()
     [held] = server.call("GET", f"/v1/messages?topic={topic}&ack=true").json
 

@@ -1,4 +1,4 @@
-"""Senders choose whether their answer waits for the disk, in each dialect that has a word for it."""
+"""Choice of senders whether an answer waits for the disk, in each dialect that has a word for it."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.support.serving import Serving, serving
 
 @pytest.fixture(scope="module")
 def database() -> str:
-    """A database that notes how each insert is going to be committed."""
+    """Return a database that records how each insert will be committed."""
     url = new_database()
     fetch_column(url, NOTED)
     return url
@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[
 
 
 def waited(database: str) -> list[str]:
-    """How the inserts since the last time were committed."""
+    """Return how the inserts since the last call were committed."""
     return fetch_column(database, "DELETE FROM waited RETURNING setting")
 
 

@@ -1,4 +1,4 @@
-"""The page of recent messages, and answers that are compressed for those who ask."""
+"""The page of recent messages, and answers that are compressed on request."""
 
 import gzip
 import re
@@ -27,7 +27,7 @@ def jobs(server):
 
 
 def rows(page):
-    """The cells of each row."""
+    """Return the cells of each row."""
     assert page.headers["content-type"] == HTML
     return [
         re.findall(r"<td>(.*?)</td>", row, re.DOTALL) for row in re.findall(r"<tr>(<td>.*?)</tr>", page.body.decode())

@@ -1,4 +1,4 @@
-"""The four HTTP vocabularies, each as the same few things that can be done to a queue."""
+"""The four HTTP dialects, each with the same few operations on a queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _numbers = itertools.count()
 
 
 class Delivery(NamedTuple):
-    """A message as a receiver sees it. The mailbox does not tell of attempts, nor hq of tokens."""
+    """A message as a receiver sees it. The mailbox does not show attempts, nor hq tokens."""
 
     id: int
     body: Any
@@ -23,21 +23,21 @@ class Delivery(NamedTuple):
 
 
 class Vocabulary(NamedTuple):
-    """How one dialect says it."""
+    """The requests and answers of one dialect."""
 
     name: str
     send_path: str
     wrap: Callable[[bytes], bytes]
-    """The body of a request that sends this JSON."""
+    """A function that returns the body of a request that sends this JSON."""
     id_sent: Callable[[Serving, Any], int]
     receive_line: str
-    """The first line of a request that receives."""
+    """First line of a request that receives."""
     read: Callable[[Serving, Any], list[Delivery]]
     settle: Callable[[Serving, str, Delivery], Answer]
     sentence: Callable[[Any], str]
-    """What is wrong, out of this dialect's own shape; raises if it is another shape."""
+    """A function that takes the error's sentence out of this dialect's shape, and raises for another shape."""
     wait: str = ""
-    """What makes a receive wait for 20 seconds."""
+    """Query that makes a receive wait for 20 seconds."""
 
     def send(self, server: Serving, queue: str, value: Any) -> int:
         answer = self.try_to_send(server, queue, json.dumps(value, ensure_ascii=False).encode())
@@ -114,11 +114,11 @@ NATIVE = Vocabulary(
 )
 ALL = (SQEW, HQ, MAILBOX, NATIVE)
 WAITING = (SQEW, MAILBOX, NATIVE)
-"""Those that know long polling."""
+"""Dialects with long polling."""
 
 
 def new_queue(server: Serving, **policy: Any) -> str:
-    """A queue of a name of its own."""
+    """Make a queue with a name of its own."""
     name = f"queue-{next(_numbers)}"
     answer = server.call("POST", "/queues", {"name": name, **policy})
     assert answer.status == 201, answer
@@ -126,12 +126,12 @@ def new_queue(server: Serving, **policy: Any) -> str:
 
 
 def new_name() -> str:
-    """A name that no queue has."""
+    """Return a name that no queue has."""
     return f"queue-{next(_numbers)}"
 
 
 def caught_up(server: Serving) -> None:
-    """Return when the server has come to whatever was sent to it before.
+    """Return when the server has handled everything that was sent to it before.
 
     It reads all sockets that have something in every turn of its loop, so by the third answer it has read the others'
     requests, looked for their messages and begun to wait.

@@ -1,4 +1,4 @@
-"""A server to ask what the OpenAPI document says that may be asked, and whether it answers as the document says."""
+"""A server for requests made up from the OpenAPI document, and a check that it answers as the document says."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def as_lines(_context, value):
 
 @schema.hook
 def map_path_parameters(_context, path_parameters):
-    """Names that could be a queue's become those of queues that are there."""
+    """Replace names that could be a queue's by those of queues that exist."""
     for name in ("queue", "name"):
         given = (path_parameters or {}).get(name)
         if isinstance(given, str) and re.fullmatch(r"[\w-]{1,80}(\.fifo)?", given, re.ASCII):
@@ -45,7 +45,7 @@ def furnished_server(tmp_path_factory):
 
 
 def furnish(server):
-    """Queues with some messages in them."""
+    """Create queues with some messages in them."""
     allowed = {"Authorization": f"Bearer {TOKEN}"}
     for queue in QUEUES:
         server.call("POST", "/queues", {"name": queue}, allowed)

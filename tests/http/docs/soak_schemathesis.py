@@ -1,4 +1,4 @@
-"""Many more requests made up from the OpenAPI document. A file of its own: to make them up takes long already."""
+"""Requests made up from the OpenAPI document, many more of them. In a file of its own: making them up takes long."""
 
 import pytest
 from hypothesis import settings

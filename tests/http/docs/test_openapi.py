@@ -1,4 +1,4 @@
-"""The OpenAPI document says what the server does; the page at /docs shows it to people."""
+"""The OpenAPI document, which describes the server truly, and the page at /docs that shows it."""
 
 import json
 import re
@@ -47,7 +47,7 @@ class Parameters(Struct, frozen=True):
 
 
 def operation(**more: Any) -> dict[str, Any]:
-    """What the document says about one route that is made like this."""
+    """Return the document's description of one route that is made with these options."""
     return whole(**more)["paths"]["/letters/{queue}/{id}"]["post"]
 
 

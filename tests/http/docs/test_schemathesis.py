@@ -1,4 +1,4 @@
-"""Requests made up from the OpenAPI document, right and wrong ones: the answers are what the document says."""
+"""Requests made up from the OpenAPI document, right and wrong ones: the answers are as documented."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Who may do what: the server's token, the keys of queues, web pages, and addresses beyond this machine."""
+"""Permissions: the server's token, the keys of queues, web pages, and addresses beyond this machine."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ ADMIN = bearer(TOKEN)
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with a token and two queues."""
+    """Yield a server with a token and two queues."""
     with serving(tmp_path_factory.mktemp("guarded"), "--durability", "fast", env={"SQEW_AUTH_TOKEN": TOKEN}) as server:
         for name in (QUEUE, OTHER):
             assert server.call("POST", "/queues", {"name": name}, ADMIN).status == 201
@@ -40,7 +40,7 @@ def add_key(server, *scopes, queue=QUEUE, **fields):
 
 
 def key_for(server, *scopes, queue=QUEUE):
-    """The headers of a request with a new key."""
+    """Return the headers of a request with a new key."""
     return bearer(add_key(server, *scopes, queue=queue)["key"])
 
 
@@ -324,7 +324,7 @@ def sqew_key(server, *words):
 
 
 def status_becomes(server, headers, status, within_s=30):
-    """Whether a send with these headers is answered so before long."""
+    """Return True once a send with these headers is answered with this status, or False if it never is."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if send(server, headers).status == status:
@@ -361,7 +361,7 @@ PAGE = "https://shop.example"
 
 @pytest.fixture(scope="module")
 def with_pages(tmp_path_factory):
-    """A server that pages of two origins may call."""
+    """Yield a server that pages of two origins may call."""
     origins = f"{PAGE}, http://localhost:3000"
     with serving(tmp_path_factory.mktemp("pages"), "--durability", "fast", "--cors-origins", origins) as server:
         server.call("POST", "/queues", {"name": QUEUE})
@@ -524,7 +524,7 @@ def test_a_picture_on_another_site_takes_no_messages(shared_server, site, status
 
 
 def filled(route):
-    """A path of a route, about the queue ``pictures`` where it is about one."""
+    """Return a path of a route, about the queue ``pictures`` if the route names one."""
     values = {"queue": "pictures", "name": "pictures", "account": "000000000000"}
     return re.sub(r"{(\w+)}", lambda found: values.get(found[1], "1"), route.pattern)
 
@@ -584,7 +584,7 @@ def test_an_address_that_a_browser_was_redirected_to_calls_nothing_of_awss(share
 
 
 def run_server(folder, *flags):
-    """`sqew serve`, which is expected to end by itself."""
+    """Run `sqew serve`, which is expected to end by itself."""
     command = [sys.executable, "-m", "sqew", "--db", "queue.db", "serve", "--port", "0", *flags]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30)
 

@@ -1,4 +1,4 @@
-"""Too much at once: senders are asked to come back later, and whoever finishes work goes on."""
+"""Backpressure: senders are asked to come back later, and workers that finish messages go on."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ def test_with_more_waiting_than_allowed_sends_are_refused_and_acks_are_not(tmp_p
 
 
 def send_until(server, status, payload, within_s=20.0):
-    """Send until it is answered so."""
+    """Send until the answer has this status."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         answer = server.call("POST", "/queues/orders/messages", {"payload": payload})

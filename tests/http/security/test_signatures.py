@@ -1,4 +1,4 @@
-"""Signed requests: what is altered, old or repeated is refused."""
+"""Signed requests: altered, old and repeated ones are refused."""
 
 import hashlib
 import hmac
@@ -34,7 +34,7 @@ def signing_key(server):
 
 
 def soon():
-    """A time that no server can have been started after, and never the same twice."""
+    """Return a time after the start of every server, different for each call."""
     return time.time() + 2
 
 

@@ -1,4 +1,4 @@
-"""How the figures of a server and of its queues are kept between scrapes."""
+"""Counters of a server and of its queues, and how they are kept between scrapes."""
 
 import asyncio
 

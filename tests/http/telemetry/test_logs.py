@@ -1,4 +1,4 @@
-"""The log of a server: lines of JSON that say what happened, and no secret."""
+"""The log of a server: lines of JSON about its events, and no secrets."""
 
 import json
 import os
@@ -19,7 +19,7 @@ TOKEN = "a-token-nobody-may-see"
 
 
 def lines(server):
-    """What was logged, each line as JSON; the last may still be being written."""
+    """Return the logged lines as JSON; the last may still be being written."""
     text = server.log.read_text()
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
@@ -245,7 +245,7 @@ def test_a_server_whose_log_nobody_reads_goes_on_answering(tmp_path):
 
 
 def flood(host, port, count):
-    """Ask so often over one connection; how many answers came."""
+    """Send many requests over one connection, and return the number of answers."""
     answered = 0
     request = b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with socket.create_connection((host, port), timeout=10) as connection:

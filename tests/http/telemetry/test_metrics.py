@@ -37,7 +37,7 @@ SEED_TYPES = {
 
 
 class Scraped:
-    """One scrape, as Prometheus understands it."""
+    """The samples of one scrape, as Prometheus understands them."""
 
     def __init__(self, server):
         answer = server.call("GET", "/metrics")
@@ -227,7 +227,7 @@ def test_errors_are_counted_by_code_those_within_a_batch_too(server):
 
 
 def queue_errors(scraped):
-    """What is counted of each queue."""
+    """Return the count of each queue's errors, by code."""
     return {
         (labels["queue"], labels["code"]): value
         for name, pairs in scraped.samples

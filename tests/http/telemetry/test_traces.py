@@ -30,7 +30,7 @@ NOT_SAMPLED = {"traceparent": f"00-{TRACE}-{CALLER}-00"}
 
 
 class Collector:
-    """Receives spans, and hands them out once the server that sent them has stopped."""
+    """A collector of spans, which returns them once the server that sent them has stopped."""
 
     def __init__(self):
         self.url = ""
@@ -105,7 +105,7 @@ def collector():
 
 
 def environment(collector, rate="1.0", **more):
-    """As the seed's variables are written."""
+    """Return the variables of tracing, as the seed names them."""
     return {"OTLP_ENABLED": "true", "OTLP_ENDPOINT": collector.url, "OTLP_SAMPLE_RATE": rate, **more}
 
 
@@ -225,7 +225,7 @@ def test_a_collector_that_is_not_there_stops_nobody(tmp_path):
 
 
 def run_serve(folder, env, *before):
-    """Start a server that is not to start: its exit code, and what it said."""
+    """Run a server that must not start; return its exit code, and its output."""
     code = "; ".join([*before, "from sqew.cli.main import main; main()"])
     command = [sys.executable, "-c", code, "--db", str(folder / "queue.db"), "serve", "--port", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, env={**os.environ, **env})

@@ -19,7 +19,7 @@ CHUNK = b"x" * 65_536
 
 
 class Echo:
-    """Answers by path. What is gated waits until the test opens the gate."""
+    """An application that answers by path. Gated requests wait until the test opens the gate."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -29,7 +29,7 @@ class Echo:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def expect_large(self, request: Request) -> None:
-        """Takes any body."""
+        """Accept any body."""
 
     def begin(self, request: Request) -> None:
         request.id = b"test"
@@ -129,7 +129,7 @@ class Running:
             return read_all(connection)
 
     def run(self, action: Callable[[], object]) -> None:
-        """Do something in the server's thread."""
+        """Run a function in the server's thread."""
         asyncio.run_coroutine_threadsafe(_call(action), self.loop).result(10)
 
     def open_gate(self) -> None:
@@ -162,7 +162,7 @@ def echoing(
     bounds: ConnectionLimits | None = None,
     tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
 ) -> Iterator[Running]:
-    """Run the application for a while. Deadlines are looked at every 20 ms, so that they may be short."""
+    """Run the application for the block. Deadlines are checked every 20 ms, so that they may be short."""
     started: list[Running] = []
     ready, stop = threading.Event(), asyncio.Event()
 

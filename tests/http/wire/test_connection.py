@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection, byte for byte: what clients may send, in which pieces, and what they get in which order."""
+"""HTTP/1.1 on one connection, byte for byte: requests in any pieces, and answers in their order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def statuses(answers: bytes) -> list[int]:
 
 
 def wait_until(condition, within: float = 30) -> None:
-    """Until another thread has come to see something; there is nothing to be told by."""
+    """Wait until another thread has made a condition true; there is nothing that would notify."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

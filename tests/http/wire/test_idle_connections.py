@@ -1,4 +1,4 @@
-"""Ten thousand connections that say nothing, while others go on asking."""
+"""Connections that say nothing, ten thousand of them, while other clients work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def resident_bytes(pid: int) -> int:
 
 @pytest.fixture
 def many_files():
-    """As many open files as the machine allows; how many connections that makes."""
+    """Raise the limit of open files to the machine's; yield the number of connections that this allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield min(WANTED, hard - BESIDES)

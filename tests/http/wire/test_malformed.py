@@ -1,4 +1,4 @@
-"""What is not HTTP, or not quite: it is refused with a 4xx or cut off, quickly, and the server goes on as before."""
+"""Input that is not HTTP, or not quite: a quick 4xx or a closed connection, from a server that works on as before."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 def answers_of(server: Serving, raw: bytes) -> tuple[list[int], bytes]:
-    """The statuses of all answers. That the client may be reset while it still sends is no failure."""
+    """Return the statuses and bytes of all answers. A reset while the client still sends is no failure."""
     received = b""
     with server.connect(timeout=QUICK_S) as connection, contextlib.suppress(OSError):
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from tests.support.serving import serving
 
 SHORT = ConnectionLimits(header_s=0.25, body_s=0.5, idle_s=0.75, write_s=0.5)
 SLACK_S = 2.0
-"""How much later than its deadline a connection may be closed on a busy machine."""
+"""Seconds after its deadline within which a connection is closed on a busy machine."""
 
 
 @pytest.fixture(params=LOOPS, scope="module")
@@ -27,7 +27,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Running]:
 
 
 def ended(connection: socket.socket) -> tuple[float, bytes]:
-    """How long it took until the server closed, and what it said before."""
+    """Return the seconds until the server closed, and the bytes that it sent before."""
     began = time.monotonic()
     received = b""
     with contextlib.suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""The same connection, encrypted: what differs is who may speak, how it ends, and how long a handshake may take."""
+"""Encrypted connections, which differ in the clients they accept, in how they end, and in the time for a handshake."""
 
 from __future__ import annotations
 

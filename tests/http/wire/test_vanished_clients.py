@@ -1,4 +1,4 @@
-"""Clients that leave before their answer comes: what they asked to receive goes back at once, as if never taken."""
+"""Clients that leave before their answer comes: messages received for them go back at once, as if never taken."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEND = b"POST /queues/%b/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length:
 
 @pytest.fixture(params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
@@ -42,14 +42,14 @@ def poll(server, queue: str, query: str = "batch=10&wait_ms=2000") -> list[dict]
 
 
 def reset(connection: socket.socket) -> None:
-    """Go without a goodbye, as a process that is killed with unread answers does."""
+    """Reset the connection, as a process that is killed with unread answers does."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
 
 @contextlib.contextmanager
 def standing_still(server) -> Iterator[None]:
-    """Meanwhile the server does nothing: it will find what was done as if it had all been done in one moment."""
+    """Stop the server for the block: afterwards it finds all that was done meanwhile as if it had happened at once."""
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -138,7 +138,10 @@ def test_a_bad_request_among_others_undoes_none_of_them(shared_server, queue):
 
 
 def test_who_left_before_its_first_look_was_over_does_not_wait_in_the_name_of_nobody(shared_server, queue):
-    """The end of the connection was read before the transaction in which nothing was found."""
+    """Check that no receive goes on for a client that has left.
+
+    The end of the connection was read before the transaction in which nothing was found.
+    """
     with standing_still(shared_server):
         waiting = shared_server.connect()
         waiting.sendall(HEAD % (queue.encode(), b"finish=true&wait_ms=30000"))
@@ -167,7 +170,7 @@ def asking(line: bytes, queue: str) -> bytes:
 
 
 def received(server, queue: str) -> int:
-    """How many messages were ever taken from a queue."""
+    """Return the number of messages that were ever received from a queue."""
     return server.call("GET", f"/queues/{queue}/stats").json["totals"].get("received", 0)
 
 
@@ -200,7 +203,7 @@ def until_the_end(connection: socket.socket) -> bytes:
 
 
 def until_they_wait(server, count: int) -> None:
-    """Return when so many requests wait and none of them is looking: a database would go on with a look that it has."""
+    """Wait until so many requests wait and none is in a transaction, which a database would finish."""
     quiet, deadline = 0, time.monotonic() + 30
     while quiet < 3:
         assert time.monotonic() < deadline, "they are still looking"

@@ -1,4 +1,4 @@
-"""Requests that botocore and boto3 sign, as a server gets them."""
+"""Requests signed by botocore and boto3, as a server receives them."""
 
 import calendar
 import time
@@ -23,7 +23,7 @@ BODY = b'{"QueueUrl":"http://127.0.0.1:8888/000000000000/orders","MessageBody":"
 
 
 class Sent(NamedTuple):
-    """A request as a server gets it."""
+    """A request as a server receives it."""
 
     method: bytes
     path: bytes
@@ -43,7 +43,7 @@ class Sent(NamedTuple):
 def signed(
     method="POST", target="/", headers=TARGET, body=BODY, at=AT, params=None, signer=SigV4Auth, token=None, **options
 ):
-    """What a client sends that signs with botocore at that time. ``headers`` may be pairs, to repeat one."""
+    """Return a request that botocore signed at that time. ``headers`` may be pairs, to repeat one."""
     credentials = Credentials(options.pop("key", KEY), options.pop("secret", SECRET), token)
     auth = signer(credentials, "sqs", "eu-west-1", **options)
     request = AWSRequest(method, f"http://{HOST}{target}", data=body, params=params)
@@ -62,7 +62,7 @@ def sign(request, auth, at=AT):
 
 
 def arrived(request, sent_headers):
-    """The request as the server has it: names in lower case, and one that was sent twice with both of its values."""
+    """Return the request as the server receives it: names in lower case, both values of a name that was sent twice."""
     url = urlsplit(request.url)
     headers = {b"host": url.netloc.encode()}
     for name, value in sent_headers.items():
@@ -78,7 +78,7 @@ def presigned(target="/000000000000/orders?Action=ReceiveMessage", expires=60, *
 
 
 class Caught(Exception):
-    """Carries a request out of boto3 in place of an answer."""
+    """An exception that carries a request out of boto3 in place of an answer."""
 
 
 def sent_by_boto3(service, action, **parameters):

@@ -1,4 +1,4 @@
-"""What anybody may send: parameters as a service describes them, or nearly."""
+"""Random parameters of AWS's actions, as a service describes them, or nearly."""
 
 from collections.abc import Mapping
 from http.client import HTTPConnection
@@ -14,7 +14,7 @@ ODD_TEXTS = [
 
 
 class Fuzz:
-    """The parameters of a service: ``texts`` for what is a text, ``right`` for what a call can't begin without."""
+    """Strategies for a service's parameters: ``texts`` for strings, ``right`` for those that a call needs to begin."""
 
     def __init__(self, texts: st.SearchStrategy[str], right: Mapping[str, st.SearchStrategy[Any]]) -> None:
         self._texts, self._right = texts, right
@@ -27,7 +27,7 @@ class Fuzz:
         )
 
     def like(self, shape: Any) -> st.SearchStrategy[Any]:
-        """What a shape of the service may be, or nearly."""
+        """Return a strategy for a shape of the service, or nearly that shape."""
         match shape.type_name:
             case "structure":
                 named = shape.members.items()
@@ -50,7 +50,7 @@ class Fuzz:
 
 
 def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
-    """Parameters in a form, as no SDK writes them."""
+    """Return parameters flattened into a form, as no SDK writes them."""
     match value:
         case dict():
             return [pair for key, inner in value.items() for pair in flat(f"{prefix}.{key}".lstrip("."), inner)]
@@ -63,7 +63,7 @@ def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
 def ask(
     connection: HTTPConnection, body: bytes | None, headers: Mapping[str, Any], path: str = "/", method: str = "POST"
 ) -> bytes:
-    """What is answered: never that the server has failed, and always under a name."""
+    """Send a request and return the answer, which must not be a server error and must carry a request id."""
     connection.request(method, path, body, headers)
     response = connection.getresponse()
     answer = response.read()

@@ -1,4 +1,4 @@
-"""AWS's clients, pointed at a server of ours."""
+"""AWS's clients, connected to a server of ours."""
 
 import contextlib
 
@@ -11,7 +11,7 @@ KEYS = {"aws_access_key_id": "anybody", "aws_secret_access_key": "anything"}
 
 @contextlib.contextmanager
 def client(server, service, region=REGION, *, config=None, **credentials):
-    """boto3's client of a service. It asks once: a test must see the first answer."""
+    """Yield boto3's client of a service. It does not retry: a test must see the first answer."""
     usual = Config(retries={"total_max_attempts": 1}, max_pool_connections=50)
     made = boto3.session.Session(**(credentials or KEYS), region_name=region).client(
         service, endpoint_url=server.url, config=usual.merge(config) if config else usual
@@ -23,7 +23,7 @@ def client(server, service, region=REGION, *, config=None, **credentials):
 
 
 def environment(server):
-    """The variables by which AWS's tools find the server; nothing of this machine's own settings."""
+    """Return the variables by which AWS's tools find the server, without any settings of this machine."""
     return {
         "AWS_ENDPOINT_URL": server.url,
         "AWS_ACCESS_KEY_ID": KEYS["aws_access_key_id"],

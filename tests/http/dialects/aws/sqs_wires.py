@@ -1,4 +1,4 @@
-"""Both of SQS's protocols by the bytes: requests as SDKs write them, and answers as they read them."""
+"""SQS's two protocols by the bytes: requests as SDKs write them, and answers as SDKs read them."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ MEMBER_NAMES = {
 
 
 def service_model() -> ServiceModel:
-    """SQS as boto3 knows it."""
+    """Return boto3's model of SQS."""
     with contextlib.closing(boto3.session.Session(region_name="us-east-1").client("sqs")) as client:
         return client.meta.service_model
 
@@ -62,7 +62,7 @@ ACTIONS = sorted(MODEL.operation_names)
 
 
 def _query_model() -> ServiceModel:
-    """The same service as SDKs had it before they spoke JSON."""
+    """Return the model of SQS as SDKs had it before they spoke JSON."""
     described = deepcopy(MODEL._service_description)
     described["metadata"] |= {"protocol": "query", "protocols": ["query"], "xmlNamespace": NAMESPACE}
     for action in described["operations"].values():
@@ -84,20 +84,20 @@ QUERY_MODEL = _query_model()
 
 
 def form(action: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as an old SDK writes them in a form, in the order in which it does."""
+    """Return parameters as an old SDK writes them in a form, in the same order."""
     serializer = create_serializer("query", include_validation=False)
     return serializer.serialize_to_request(parameters, QUERY_MODEL.operation_model(action))["body"]
 
 
 def raw_json(action: str, body: bytes, path: str = "/", **headers: str) -> bytes:
-    """A call in JSON, byte for byte as it goes over the wire."""
+    """Return a call in JSON, byte for byte as it goes over the wire."""
     return raw("POST", path, body, **{
         "X-Amz-Target": f"AmazonSQS.{action}", "Content-Type": "application/x-amz-json-1.0", **headers
     })  # fmt: skip
 
 
 def raw_form(body: bytes, path: str = "/", **headers: str) -> bytes:
-    """A call in the Query protocol, byte for byte as it goes over the wire."""
+    """Return a call in the Query protocol, byte for byte as it goes over the wire."""
     return raw("POST", path, body, **{"Content-Type": "application/x-www-form-urlencoded; charset=utf-8", **headers})
 
 
@@ -112,7 +112,7 @@ def raw(
 
 
 def answer_to(server: Serving, request: bytes) -> Answer:
-    """What comes back for these bytes."""
+    """Send these bytes, and return the answer."""
     head, _, body = server.talk(request, timeout=30).partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines)
@@ -129,7 +129,7 @@ def in_query(server: Serving, action: str, parameters: dict[str, Any], path: str
 
 
 def read_query(action: str, answer: Answer) -> dict[str, Any]:
-    """An answer as botocore's parser for the Query protocol reads it, having been read strictly as XML first."""
+    """Parse an answer strictly as XML first, then with botocore's parser for the Query protocol."""
     root = ET.fromstring(answer.body)
     kind = "ErrorResponse" if answer.status >= 300 else f"{action}Response"
     assert root.tag == f"{{{NAMESPACE}}}{kind}"
@@ -143,7 +143,7 @@ def read_query(action: str, answer: Answer) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def queue_named(server: Serving, name: str, **attributes: str) -> Iterator[str]:
-    """A queue for a while: its URL."""
+    """Make a queue for the block, and yield its URL."""
     made = in_json(server, "CreateQueue", {"QueueName": name, "Attributes": attributes})
     assert made.status == 200, made.body
     yield made.json["QueueUrl"]
@@ -151,7 +151,7 @@ def queue_named(server: Serving, name: str, **attributes: str) -> Iterator[str]:
 
 
 def handle_of_nobody(queue: str) -> str:
-    """A receipt handle as the queue gives them, of a message that nobody holds."""
+    """Return a receipt handle in the queue's form, of a message that is not in flight."""
     return handle_of(1, "00" * 16, mark_of(queue))
 
 
@@ -161,6 +161,6 @@ def arn_of(url: str, region: str = "us-east-1") -> str:
 
 
 def name_of(request: Any) -> str:
-    """A name that no other test has: they share a server."""
+    """Return a name that no other test has: tests share a server."""
     words = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
     return f"{crc32(request.node.nodeid.encode()):08x}-{words}"[:80]

@@ -1,4 +1,4 @@
-"""Too much at once: who sends by SQS or SNS is asked to come back later too."""
+"""Backpressure in SQS and SNS: senders are asked to come back later."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ SNS_VERSION = b"&Version=2010-03-31"
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory):
-    """A server whose write-ahead log is too large, and stays so."""
+    """Yield a server whose write-ahead log is too large, and stays so."""
     with serving(tmp_path_factory.mktemp("full"), "--durability", "fast", "--max-wal-bytes", "1MiB") as server:
         in_json(server, "CreateQueue", {"QueueName": "orders"})
         assert answer_to(server, raw_form(b"Action=CreateTopic&Name=orders" + SNS_VERSION)).status == 200

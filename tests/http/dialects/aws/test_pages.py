@@ -1,4 +1,4 @@
-"""Lists of queues, topics and subscriptions: what others have does not make them slow, nor is anything left out."""
+"""Lists of queues, topics and subscriptions: names in other regions don't make them slow, and nothing is left out."""
 
 import asyncio
 from bisect import bisect_right
@@ -16,7 +16,7 @@ OTHERS = {
 
 
 class Store:
-    """Names in order, and how often somebody has read some."""
+    """An ordered list of names that counts its reads."""
 
     def __init__(self, names):
         self._names = sorted(names)

@@ -1,4 +1,4 @@
-"""Which of the two protocols a request is in, and how each says what is wrong."""
+"""SQS's two protocols told apart, and each one's errors in its own form."""
 
 from xml.etree import ElementTree as ET
 

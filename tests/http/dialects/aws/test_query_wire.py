@@ -25,14 +25,14 @@ VERSION = b"&Version=2012-11-05"
 
 @pytest.fixture
 def at(shared_server):
-    """The URL of an empty queue."""
+    """Yield the URL of an empty queue."""
     with queue_named(shared_server, "query-wire") as url:
         yield url
 
 
 @pytest.fixture
 def letters(shared_server):
-    """The URL of a dead-letter queue, and of the queue that it belongs to."""
+    """Yield the URL of a dead-letter queue, and of the queue that it belongs to."""
     with queue_named(shared_server, "query-dead") as dead:
         policy = json.dumps({"deadLetterTargetArn": arn_of(dead), "maxReceiveCount": 3})
         with queue_named(shared_server, "query-source", RedrivePolicy=policy) as source:
@@ -40,7 +40,7 @@ def letters(shared_server):
 
 
 def done(action, answer):
-    """The bytes of an answer that has nothing to tell."""
+    """Return the bytes of an answer without a result."""
     id = answer.headers["x-amzn-requestid"]
     return (
         f'<?xml version="1.0"?><{action}Response xmlns="{NAMESPACE}">'
@@ -49,7 +49,7 @@ def done(action, answer):
 
 
 def told(action, inner, answer):
-    """The bytes of an answer that tells something."""
+    """Return the bytes of an answer with a result."""
     return done(action, answer).replace(
         b"<ResponseMetadata>", f"<{action}Result>{inner}</{action}Result><ResponseMetadata>".encode()
     )

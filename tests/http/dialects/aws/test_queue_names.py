@@ -1,4 +1,4 @@
-"""What clients call queues: by name, by URL and by path, and never those of another region."""
+"""Names of queues as clients give them: by name, by URL and by path, and never those of another region."""
 
 import json
 import tracemalloc
@@ -21,7 +21,7 @@ def names():
 
 @pytest.fixture(scope="module")
 def elsewhere(shared_server):
-    """A queue in eu-west-1."""
+    """Make a queue in eu-west-1, and return its whole name."""
     with client(shared_server, "sqs", "eu-west-1") as sqs:
         sqs.create_queue(QueueName="secretq")
     return "eu-west-1:secretq"

@@ -1,4 +1,4 @@
-"""Regions: a client reaches what is in the region that it signs for, and nothing in another."""
+"""Regions: a client reaches only queues and topics in the region that it signs for."""
 
 import json
 
@@ -16,7 +16,7 @@ ELSEWHERE = " Reason: it is of another region than us-east-1, which you signed f
 
 @pytest.fixture(scope="module")
 def far(shared_server):
-    """boto3's SNS in eu-west-1."""
+    """Yield boto3's SNS in eu-west-1."""
     with client(shared_server, "sns", "eu-west-1") as far:
         yield far
 

@@ -1,4 +1,4 @@
-"""What AWS calls a request: a UUID, whatever its client calls it."""
+"""Request ids in AWS's dialects: UUIDs, whatever id the client gives."""
 
 import re
 
@@ -22,7 +22,7 @@ CALLS = pytest.mark.parametrize(
 
 
 def ask(server, kind, target, body, **headers):
-    """What an answer says it is called: in its header, and in its XML if it has some."""
+    """Return an answer, and the request ids in it: in its header, and in its XML if it has any."""
     given = {"Authorization": SIGNED, "Content-Type": kind, **headers}
     answer = server.call("POST", "/", body, given | ({"X-Amz-Target": target} if target else {}))
     return answer, [

@@ -1,4 +1,4 @@
-"""Signature Version 4: what botocore signs is accepted, and nothing else is."""
+"""Signature Version 4: botocore's signatures are accepted, and no others."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""Who may call: signatures that a real server checks, as real clients make them."""
+"""Authentication by signatures, which real clients make and a real server checks."""
 
 import json
 import time
@@ -20,7 +20,7 @@ TOKEN = "the-servers-own-token"
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with credentials."""
+    """Yield a server with credentials."""
     folder = tmp_path_factory.mktemp("guarded")
     with serving(folder, "--durability", "fast", env={"SQEW_AWS_CREDENTIALS": f"{KEY}:{SECRET}, other:one"}) as server:
         yield server
@@ -28,7 +28,7 @@ def guarded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def with_token(tmp_path_factory):
-    """A server with a token and no credentials."""
+    """Yield a server with a token and no credentials."""
     with serving(tmp_path_factory.mktemp("token"), "--durability", "fast", "--auth-token", TOKEN) as server:
         yield server
 
@@ -47,7 +47,7 @@ def signed_by(server, key=KEY, secret=SECRET, region="us-east-1"):
 
 
 def refusal(sqs):
-    """Why a call is refused."""
+    """Return the error code with which a call is refused."""
     with pytest.raises(ClientError) as raised:
         sqs.list_queues()
     assert raised.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
@@ -55,7 +55,7 @@ def refusal(sqs):
 
 
 def presigned(server, action, at=None, secret=SECRET, expires=60, service="sqs", **parameters):
-    """The path and query of a URL that anybody may follow."""
+    """Return the path and query of a presigned URL."""
     query = {"Action": action, "Version": "2012-11-05", **parameters}
     request = AWSRequest("GET", f"{server.url}/000000000000/signed", params=query)
     auth = SigV4QueryAuth(Credentials(KEY, secret), service, "us-east-1", expires=expires)
@@ -65,7 +65,7 @@ def presigned(server, action, at=None, secret=SECRET, expires=60, service="sqs",
 
 
 def signed_request(server, body, at=None, target="AmazonSQS.ListQueues", service="sqs", **more):
-    """A signed request as it would be sent."""
+    """Return the headers of a signed request as it would be sent."""
     headers = {"X-Amz-Target": target, "Content-Type": "application/x-amz-json-1.0", **more}
     request = AWSRequest("POST", server.url + "/", data=body, headers=headers)
     _sign(SigV4Auth(Credentials(KEY, SECRET), service, "us-east-1"), request, at)

@@ -1,4 +1,4 @@
-"""What a server says where something would go unnoticed: dialects that stay open, endpoints that are never asked."""
+"""Warnings of a server about trouble that would go unnoticed: dialects that stay open, endpoints not posted to."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ def warnings(server):
 
 
 def soon(server, count, within_s=30):
-    """So many warnings: it writes them a moment later."""
+    """Wait for this many warnings, which the server writes a moment later, and return them."""
     deadline = time.monotonic() + within_s
     while len(found := warnings(server)) < count:
         assert time.monotonic() < deadline, server.log.read_text()
@@ -93,7 +93,7 @@ def test_an_endpoint_that_may_not_be_posted_to_left_its_subscription_pending_wit
 
 
 def exhausted(server, within_s=30):
-    """Wait until it has given the endpoint up."""
+    """Wait until the server has given up the endpoint."""
     deadline = time.monotonic() + within_s
     while not server.call("GET", "/v1/deliveries?state=exhausted").json:
         assert time.monotonic() < deadline, server.call("GET", "/v1/deliveries").body

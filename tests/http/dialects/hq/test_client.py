@@ -1,7 +1,7 @@
-"""hq's Rust client, rebuilt from its wire: the same requests, and answers read into the same strict types.
+"""hq's Rust client, rebuilt from its wire: the same requests, and answers decoded into the same strict types.
 
 It knows nothing of Sqew: any status from 400 on is an error to it, a number that is null or has a fraction is no
-number, and a job's arguments are what the caller says they are.
+number, and a job's arguments are of the type that the caller names.
 """
 
 import time
@@ -18,7 +18,7 @@ from tests.support.serving import STORES, serving
 
 T = TypeVar("T")
 SEGMENT = "!$&'()*+,;=:@|[]\\^~"
-"""What the client's URL library leaves as it is in a part of a path."""
+"""Characters that the client's URL library does not escape in a path segment."""
 
 
 class Sent(Struct):
@@ -44,13 +44,13 @@ class Shown(Struct):
 
 
 class Resize(Struct):
-    """Arguments of a job, as a program would have them."""
+    """Arguments of a job, as a program would define them."""
 
     picture: str
 
 
 class HqClient:
-    """Every call that hq's client has."""
+    """A client with every call of hq's client."""
 
     def __init__(self, server):
         self._server = server
@@ -108,7 +108,7 @@ def client(request, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(client):
-    """Each starts on a server without queues, as each of the client's own tests does."""
+    """Delete all queues after each test, as the client's own tests start on a server without any."""
     yield
     for queue in client.queues():
         client.delete(queue.name)

@@ -14,7 +14,7 @@ UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 

@@ -1,4 +1,4 @@
-"""Queues under names that only hq's clients give: every dialect that can write such a name reaches the queue."""
+"""Queues with names that only hq's clients give: every dialect that can write such a name reaches the queue."""
 
 import re
 from urllib.parse import quote
@@ -26,7 +26,7 @@ NAMES = [
 
 @pytest.fixture(scope="module", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
@@ -37,7 +37,7 @@ def make(server, name, max_attempts=2):
 
 @pytest.fixture(params=NAMES)
 def name(request, shared_server):
-    """A queue of that name, gone at the end."""
+    """Make a queue, yield its name, and delete it at the end."""
     made = make(shared_server, request.param)
     assert (made.status, made.body) == (200, b"")
     yield request.param

@@ -1,6 +1,6 @@
-"""hq's own answers, step by step: what its server said to each request, restated as a status and a shape.
+"""hq's own answers, step by step: its server's answer to each request, restated as a status and a shape.
 
-Our own fields may stand beside those of a shape. Where the answer of Sqew is another on purpose, the step says why.
+Our own fields may stand beside those of a shape. Where Sqew answers differently on purpose, the step says why.
 """
 
 import gzip
@@ -26,7 +26,7 @@ TYPED = {"Content-Type": "application/json"}
 
 
 class Step(NamedTuple):
-    """A request, and what is answered to it. ``keep``: under which name later steps know the id in the answer."""
+    """A request and its answer. ``keep``: the name by which later steps know the id in the answer."""
 
     what: str
     request: str
@@ -36,9 +36,9 @@ class Step(NamedTuple):
     headers: dict[str, str] | None = None
     keep: str = ""
     holds: Any = None
-    """What stands in a field of the answer that is only good if it is the same."""
+    """Fields of the answer that must have these values."""
     instead_of: int | None = None
-    """hq's own status, where it is another: see `BUG`."""
+    """hq's own status, where it differs: see `BUG`."""
 
 
 class Until(NamedTuple):
@@ -68,7 +68,7 @@ def settle(act, id, status=200, shape=EMPTY, method="PUT"):
 
 
 def short_leases(queue):
-    """Let the waits be shorter than hq's second. (No step of hq's.)"""
+    """Return a step that makes leases shorter than hq's second. (No step of hq's.)"""
     return Step("short leases", f"PATCH /queues/{queue}", 200, QUEUE, b'{"visibility_ms": 300}', TYPED)
 
 
@@ -186,7 +186,7 @@ LEFT = ["", "Q1", "a.b:c-d_e", "a/b", "f1", "my queue", "q10", "q8", "q9", "w.fi
 
 
 def fits(value: Any, shape: Any) -> bool:
-    """Whether a value has the keys of a shape, and of their types: no null for a number, and no 1.0 for a 1."""
+    """Return True if a value has the keys of a shape, and of their types: no null for a number, and no 1.0 for a 1."""
     if shape is Any:
         return True
     if isinstance(shape, dict):
@@ -236,9 +236,9 @@ ASKED = [(number, step) for number, step in enumerate(STEPS) if isinstance(step,
 
 @pytest.fixture(scope="module", params=STORES)
 def answers(request, tmp_path_factory):
-    """The answers to all steps, asked for in their order, by their numbers; and at the end, the list of queues.
+    """Yield the answers to all steps in their order, by number; and at the end, the list of queues.
 
-    Of a server that has nothing yet: a list must hold only what was made.
+    The server starts empty: a list must hold only what was made.
     """
     database = new_database() if request.param == "postgres" else None
     folder = tmp_path_factory.mktemp("recorded")

@@ -1,4 +1,4 @@
-"""Jobs that are sent and completed in one tick: one operation, and nothing else is other than one by one."""
+"""Jobs sent and completed in one tick: they become one operation, with the same answers as one by one."""
 
 import pytest
 

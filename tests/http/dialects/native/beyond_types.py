@@ -1,4 +1,4 @@
-"""What clients of beyond-queue decode answers to, as strictly as they do: no field is absent, no number is null."""
+"""Types into which clients of beyond-queue decode answers, equally strict: no field is absent, no number is null."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Health(Struct):
 
 
 class Refusal(Struct):
-    """A refusal, in the seed's form with what clients look for beside it."""
+    """A refusal in the seed's form, with the fields that clients look for beside it."""
 
     error: str
     code: str
@@ -75,6 +75,6 @@ class Refusal(Struct):
 
 
 def decoded(answer: Answer, kind: type[T]) -> T:
-    """Decode the body of an answer; raises where it is anything else."""
+    """Decode the body of an answer, or raise if it does not fit."""
     assert answer.headers["content-type"] == "application/json", answer
     return msgspec.json.decode(answer.body, type=kind, strict=True)

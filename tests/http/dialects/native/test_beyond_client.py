@@ -1,6 +1,6 @@
-"""Every call that beyond-queue's client makes for queues and messages, with the bodies it sends and the types it reads.
+"""Calls of beyond-queue's client for queues and messages, with the bodies it sends and the types it reads.
 
-It sends `delay` and `headers` with every message, also where nothing was said of them, and a token that the server
+It sends `delay` and `headers` with every message, even if the caller gave none, and a token that the server
 need not know.
 """
 
@@ -29,7 +29,7 @@ from tests.support.serving import STORES, Answer, Serving, serving
 
 
 class Caller:
-    """The calls of the client."""
+    """A client with the calls of beyond-queue's."""
 
     def __init__(self, server: Serving, token: str = "anon") -> None:
         self._server, self._headers = server, {"Authorization": f"Bearer {token}"}

@@ -1,6 +1,6 @@
-"""The calls of beyond-queue's clients for events, schedules and SNS, with the bodies they send and the types they read.
+"""Calls of beyond-queue's clients for events, schedules and SNS, with the bodies they send and the types they read.
 
-They send nulls and defaults where nothing was said, a token that the server need not know, and `_` for a pattern.
+They send nulls and defaults if the caller gave nothing, a token that the server need not know, and `_` for a pattern.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TopicTarget(Struct):
 
 
 class ScheduleOf(Struct, kw_only=True):
-    """A schedule, but for its target: decoders tell the two kinds of those apart by their fields."""
+    """A schedule without its target, of which there are two kinds: decoders tell them apart by their fields."""
 
     name: str
     expression: str
@@ -104,7 +104,7 @@ class Preview(Struct):
 
 
 class Client:
-    """The calls of the clients, and of their tests."""
+    """A client with the calls of beyond-queue's clients, and of their tests."""
 
     def __init__(self, server: Serving) -> None:
         self._server = server
@@ -158,7 +158,7 @@ def client(request: pytest.FixtureRequest, servers: Any) -> Client:
 
 
 class Recorded(NamedTuple):
-    """The answers to the recorded steps of events and previews, asked for in their order."""
+    """Answers to the recorded steps of events and previews, requested in their order."""
 
     queue: str
     pattern: str
@@ -453,7 +453,7 @@ def hook() -> Iterator[Hook]:
 
 @pytest.fixture(scope="module")
 def posting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A client of a server that posts to this machine."""
+    """Yield a client of a server that posts to this machine."""
     folder = tmp_path_factory.mktemp("posting")
     with serving(folder, "--durability", "fast", "--delivery-allow", "127.0.0.0/8") as server:
         yield Client(server)

@@ -1,7 +1,7 @@
-"""A walk through the routes of queues and messages, as beyond-queue was asked: the status and shape of each answer.
+"""A walk through the routes of queues and messages, recorded from beyond-queue: the status and shape of each answer.
 
-Three steps differ by choice. That server answers 500 where a queue that is looked at, received from or purged is not
-there, although its own description says 404, which is what is answered here.
+Three steps differ by choice. That server answers 500 if a queue to look at, receive from or purge does not exist,
+although its own description says 404, which is our answer here.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.http.dialects.vocabularies import new_name
 from tests.support.serving import STORES, Answer, Serving
 
 ANYTHING, NOTHING = "anything", "nothing"
-"""What is in the body of an answer whose clients do not read it, and of one that has none."""
+"""Bodies of answers: one that the clients do not read, and none at all."""
 JSON = {"Content-Type": "application/json"}
 CLIENT = {"Authorization": "Bearer anon"}
 
 
 class Step(NamedTuple):
-    """One request and its answer. ``{q}`` is a queue, ``{f}`` a FIFO queue, ``{sent}`` the id that a step got."""
+    """A request and its answer. ``{q}`` is a queue, ``{f}`` a FIFO queue, ``{sent}`` the id in an earlier answer."""
 
     name: str
     request: str
@@ -86,7 +86,7 @@ STEPS = [
 
 @pytest.fixture(scope="module", params=STORES)
 def answers(request: pytest.FixtureRequest, servers: Any) -> dict[str, Answer]:
-    """The answers to all steps, asked for in their order."""
+    """Return the answers to all steps, requested in their order."""
     return walked(servers(request.param))
 
 
@@ -103,7 +103,7 @@ def walked(server: Serving) -> dict[str, Answer]:
 
 
 def filled(said: Any, names: dict[str, Any]) -> Any:
-    """What a step says, with names and the id in their places."""
+    """Return a step's path or body, with names and the id in their places."""
     match said:
         case str() if said == "{sent}":
             return names["sent"]

@@ -1,4 +1,4 @@
-"""Envelopes and their certificates over a real socket, and who may do what about events."""
+"""Envelopes and their certificates over a real socket, and permissions for events."""
 
 import json
 
@@ -27,12 +27,12 @@ def server(tmp_path_factory):
 
 
 def verifier(server):
-    """What fetches the certificate from where the envelope says it is."""
+    """Return a verifier that fetches the certificate from the URL in the envelope."""
     return EnvelopeVerifier(cert_hosts=[f"{server.host}:{server.port}"], allow_http=True)
 
 
 def posted(server, hook, **fields):
-    """What is posted of an event, in an envelope."""
+    """Publish an event, and return the request that is posted with its envelope."""
     key = new_key()
     subscribe(server, key, endpoint=hook.url(f"/{key}"), envelope=True, **fields)
     publish(server, key, {"sku": 7})
@@ -143,14 +143,14 @@ def test_an_unknown_certificate_is_not_found(server, file):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """A server with a token."""
+    """Yield a server with a token."""
     with serving(tmp_path_factory.mktemp("guarded"), *FLAGS, env={"SQEW_AUTH_TOKEN": TOKEN}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def key(guarded):
-    """The headers of a request with a queue's key that allows everything there is."""
+    """Return the headers of a request with a queue's key that has every scope."""
     assert guarded.call("POST", "/queues", {"name": "orders"}, ADMIN).status == 201
     made = guarded.call("POST", "/queues/orders/keys", {"scopes": ["admin"]}, ADMIN)
     return {"Authorization": f"Bearer {made.json['key']}"}

@@ -1,4 +1,4 @@
-"""Readers that fight for one consumer, crash, come late and are thrown out: nothing is acked that nobody has read."""
+"""Readers that compete for one consumer, crash, come late and are thrown out: nothing unread is acked."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MESSAGES = 4_000
 WITHIN_S = 90
 CONSUMER = "/v1/queues/q/consumers/c"
 REFUSALS = {404, 409}
-"""What may happen to a reader that others have overtaken."""
+"""Statuses for a reader that others have overtaken."""
 
 
 class Fight:
-    """What the readers have seen, and what should not have been answered."""
+    """The messages that readers have seen, and the answers that were wrong."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
@@ -31,7 +31,7 @@ class Fight:
         self.over = threading.Event()
 
     def answered(self, answer: Answer) -> bool:
-        """Whether it worked. A refusal other than those that must be expected is kept."""
+        """Return True if the request succeeded. A refusal that a reader need not expect is kept as wrong."""
         if answer.status not in {200, 204} | REFUSALS:
             self.wrong.append(answer)
         return answer.status in (200, 204)

@@ -1,4 +1,4 @@
-"""Deliveries over a real socket: retries, and what is done about those that could not be posted."""
+"""Deliveries over a real socket: retries, and routes for those that could not be posted."""
 
 import re
 
@@ -22,7 +22,7 @@ def hook():
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server that tries again soon."""
+    """Yield a server that retries soon."""
     with serving(tmp_path_factory.mktemp("deliveries"), *FLAGS, *RETRIES) as running:
         yield running
 
@@ -34,7 +34,7 @@ def listed(server, query=""):
 
 
 def exhausted(server, hook, **fields):
-    """A delivery that could not be posted, to an endpoint that will take it from now on."""
+    """Return a delivery that could not be posted, to an endpoint that accepts posts from now on."""
     key = new_key()
     hook.does(f"/{key}", *[status(500)] * ATTEMPTS, status(200))
     subscription = subscribe(server, key, endpoint=hook.url(f"/{key}"), **fields)
@@ -44,7 +44,7 @@ def exhausted(server, hook, **fields):
 
 
 def waiting(server, hook):
-    """A delivery that waits for its time."""
+    """Return a delivery that is not due yet."""
     key = new_key()
     subscription = subscribe(server, key, endpoint=hook.url(f"/{key}"))
     publish(server, key, 1, delay=3600)

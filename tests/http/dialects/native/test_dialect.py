@@ -14,7 +14,7 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 

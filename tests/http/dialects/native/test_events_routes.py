@@ -1,4 +1,4 @@
-"""Events over a real socket: who subscribes to what, and where a published event goes."""
+"""Events over a real socket: subscriptions, and the queues and endpoints that a published event reaches."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""FIFO queues under `/v1/queues`, where the end of their names may be left out."""
+"""FIFO queues under `/v1/queues`, where the suffix of their names may be left out."""
 
 import asyncio
 import json
@@ -33,12 +33,12 @@ PLACES = {"consumer": "c", "number": "1", "part": "0", "writer": "w", "epoch": "
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
 def made(server):
-    """The name that a FIFO queue was made with."""
+    """Make a FIFO queue, and return the name that it was made with."""
     name = new_name()
     answer = server.call("POST", "/v1/queues", {"name": name, "fifo": True})
     assert (answer.status, answer.json["name"]) == (201, name)
@@ -176,7 +176,7 @@ def test_subscriptions_and_schedules_did_not_find_a_fifo_queue_by_its_short_name
 
 
 def names_shown(server, name):
-    """The names by which answers about a FIFO queue of this bare name call it, and its whole names in them."""
+    """Return the names that answers show for a FIFO queue with this bare name, and the whole names beside them."""
     key, path = f"{name}.x", f"/v1/schedules/{name}"
     schedule = {"every": "1 hour", "target": {"queue": f"{name}.fifo", "message": "m"}}
     subscribed = server.call("POST", f"/v1/events/{key}/subscriptions", {"queue_name": f"{name}.fifo"}).json

@@ -1,4 +1,4 @@
-"""A claim that reaches a server which stands still, and is carried out when it moves again: nothing unread is acked."""
+"""Claims that reach a server while it is suspended, and are executed when it runs again: nothing unread is acked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONSUMER = "/v1/queues/q/consumers/c"
 
 @pytest.fixture(params=STORES)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Serving, Serving]]:
-    """Two servers on one file or database, with a queue."""
+    """Yield two servers on one file or database, with a queue."""
     database = new_database() if request.param == "postgres" else None
     with serving(tmp_path, database=database) as slow, serving(tmp_path, database=database) as quick:
         assert quick.call("POST", "/v1/queues", {"name": "q"}).status == 201

@@ -1,4 +1,4 @@
-"""The calls of the public program `sqew`, with the types that its clients read: a field that is missing, null or of
+"""Calls of the public program `sqew`, with the types that its clients read: a field that is missing, null or of
 another type fails."""
 
 import json
@@ -29,7 +29,7 @@ class Message(msgspec.Struct):
 
 
 class Sent(msgspec.Struct):
-    """What is said of a message that was sent: the rest its sender knows."""
+    """A sent message in an answer: its sender knows the other fields."""
 
     id: int
     available_at: int
@@ -45,7 +45,7 @@ class Stats(msgspec.Struct):
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
@@ -56,7 +56,7 @@ def queue(shared_server):
 
 @pytest.fixture
 def ask(shared_server):
-    """Ask the server for something of a type: ``ask(list[Queue], "GET", "/queues")``."""
+    """Return a function that makes a request and decodes the answer: ``ask(list[Queue], "GET", "/queues")``."""
 
     def ask(kind, method, path, body=None, status=200):
         answer = shared_server.call(method, path, body)

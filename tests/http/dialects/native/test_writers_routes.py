@@ -1,4 +1,4 @@
-"""Sending in whole epochs over a real socket."""
+"""Writers over a real socket: messages sent in whole epochs."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.support.serving import STORES, serving
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 

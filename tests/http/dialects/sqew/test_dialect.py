@@ -15,7 +15,7 @@ from tests.support.serving import STORES, serving
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
@@ -394,7 +394,7 @@ def test_compacting_gives_the_room_of_what_was_deleted_back(tmp_path):
 
 
 class Events:
-    """The events of a stream, one after the other."""
+    """An iterator over the events of a stream."""
 
     def __init__(self, server, queue):
         self._connection = server.connect(timeout=20)
@@ -494,7 +494,7 @@ def test_notify_ends_when_its_client_leaves(shared_server, queue):
 
 
 def in_flight(server):
-    """How many requests are being answered, the one that asks included."""
+    """Return the number of requests that are being answered, this one included."""
     (line,) = re.findall(rb"^http_connections_active (\d+)", server.call("GET", "/metrics").body, re.MULTILINE)
     return int(line)
 
@@ -595,7 +595,7 @@ def test_an_id_alone_settles_nothing(shared_server, queue, act, is_held):
 
 
 def test_acks_by_id_alone_that_come_together_settle_nothing(shared_server, queue):
-    """Those that come in one tick are handled together."""
+    """Check acks of one tick, which are handled together: by id alone they settle nothing."""
     ids = [SQEW.send(shared_server, queue, n) for n in range(8)]
     bodies = [b'{"id":%d}' % id for id in ids]
     head = b"POST /queues/%b/ack HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"

@@ -1,4 +1,4 @@
-"""What a Celery worker of the tests runs. Each task tells what it did through a queue."""
+"""Tasks for a Celery worker of the tests. Each reports through a queue."""
 
 import os
 import time
@@ -60,7 +60,7 @@ def say_when():
 
 @app.task
 def outlive(first):
-    """Never ends in the worker whose process this is."""
+    """Report the process; then, in the worker that ``first`` names, never end."""
     report(worker=os.getpid())
     if os.environ.get("CELERY_WORKER") == first:
         time.sleep(300)

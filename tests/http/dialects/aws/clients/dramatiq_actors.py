@@ -1,4 +1,4 @@
-"""What a dramatiq worker of the tests runs. Each actor tells what it did through a queue."""
+"""Actors for a dramatiq worker of the tests. Each reports through a queue."""
 
 import boto3
 import dramatiq
@@ -14,7 +14,7 @@ dramatiq.set_broker(broker)
 
 
 def connect():
-    """Point the broker at the AWS that the environment names."""
+    """Connect the broker to the AWS that the environment names."""
     broker.sqs = boto3.resource("sqs")
 
 

@@ -1,4 +1,4 @@
-"""Programs of others that work against a server, in processes of their own."""
+"""Third-party programs that work against a server, in processes of their own."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ ROOT = HERE.parents[4]
 
 @contextlib.contextmanager
 def program(server, log, *command, **variables):
-    """A program that runs until the block ends, with the server as its AWS."""
+    """Run a program until the block ends, with the server as its AWS."""
     environ = {**os.environ, **environment(server), **variables}
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -31,17 +31,17 @@ def program(server, log, *command, **variables):
 
 
 def python(*arguments):
-    """The command of a module of Python's, as in ``python -m celery``."""
+    """Return the command that runs a Python module, as in ``python -m celery``."""
     return (sys.executable, "-m", *arguments)
 
 
 def script(name, *arguments):
-    """The command of a program that a package installed."""
+    """Return the command of a program that a package installed."""
     return (str(Path(sys.executable).with_name(name)), *arguments)
 
 
 def receive_one(sqs, queue, within_s=20):
-    """The next message of a queue, which is gone then; waits for it."""
+    """Wait for a queue's next message, delete it, and return its body."""
     found = sqs.receive_message(QueueUrl=queue, WaitTimeSeconds=within_s).get("Messages", [])
     assert found, f"nothing came to {queue} within {within_s} s"
     sqs.delete_message(QueueUrl=queue, ReceiptHandle=found[0]["ReceiptHandle"])

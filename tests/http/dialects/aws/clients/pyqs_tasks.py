@@ -1,4 +1,4 @@
-"""What a pyqs worker of the tests runs. Each task tells what it did through a queue."""
+"""Tasks for a pyqs worker of the tests. Each reports through a queue."""
 
 import boto3
 from pyqs import task

@@ -1,4 +1,4 @@
-"""aiobotocore: the same client for asyncio, with many calls at a time."""
+"""aiobotocore: boto3's client for asyncio, with many calls at a time."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ WITHIN_S = 30
 
 @pytest.fixture
 def ran(shared_server):
-    """Runs a coroutine function with a client."""
+    """Return a function that runs a coroutine function with a client."""
 
     async def work(function):
         async with contextlib.AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The AWS CLI, as a program of its own. Version 1 needs `--endpoint-url`: it has its own idea of where SQS is."""
+"""The AWS CLI, as a program of its own. Version 1 needs `--endpoint-url`: otherwise it looks for SQS elsewhere."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Done(NamedTuple):
 
 @pytest.fixture(scope="module")
 def aws(shared_server):
-    """Runs `aws` with some arguments."""
+    """Return a function that runs `aws` with some arguments."""
 
     def run(*arguments):
         done = subprocess.run(

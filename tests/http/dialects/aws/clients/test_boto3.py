@@ -19,13 +19,13 @@ from tests.support.serving import STORES, serving
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
 @pytest.fixture
 def resource(shared_server):
-    """boto3's objects: queues and messages with methods."""
+    """Yield boto3's resource: queues and messages with methods."""
     session = boto3.session.Session(**KEYS, region_name=REGION)
     made = session.resource("sqs", endpoint_url=shared_server.url)
     yield made
@@ -33,7 +33,7 @@ def resource(shared_server):
 
 
 def receive(sqs, queue, **options):
-    """All messages of one call, with everything that is told of them."""
+    """Return all messages of one call, with all attributes."""
     asked = {"MessageSystemAttributeNames": ["All"], "MessageAttributeNames": ["All"], "MaxNumberOfMessages": 10}
     return sqs.receive_message(QueueUrl=queue, **{**asked, **options}).get("Messages", [])
 

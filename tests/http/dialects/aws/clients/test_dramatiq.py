@@ -25,7 +25,7 @@ def sqs(server):
 
 @pytest.fixture(scope="module")
 def actors(server):
-    """The actors, for a program that sends them messages."""
+    """Yield the actors, for a program that sends them messages."""
     from tests.http.dialects.aws.clients import dramatiq_actors
 
     with pytest.MonkeyPatch.context() as patch:
@@ -38,7 +38,7 @@ def actors(server):
 
 @pytest.fixture(scope="module")
 def reports(sqs):
-    """Waits for what the next actor tells."""
+    """Return a function that waits for the next actor's report."""
     queue = sqs.create_queue(QueueName="dramatiq-reports")["QueueUrl"]
     return lambda: receive_one(sqs, queue)
 

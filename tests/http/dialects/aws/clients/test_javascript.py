@@ -15,7 +15,7 @@ PACKAGES = ROOT / ".node" / "aws" / "node_modules"
 
 @pytest.fixture(scope="module")
 def ran(shared_server):
-    """Runs a script of this folder in Node.js, and gives what it printed."""
+    """Return a function that runs a script of this folder in Node.js and returns its output."""
     node = shutil.which("node")
     if node is None or not (PACKAGES / "sqs-consumer").is_dir():
         pytest.fail("Node.js or its packages are missing. Run this through `python3 dev test`, once.")

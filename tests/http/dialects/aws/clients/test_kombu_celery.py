@@ -17,7 +17,7 @@ CELERY = ("celery", "-A", TASKS, "worker", "--pool", "solo", "--loglevel", "INFO
 
 
 def broker_of(server):
-    """The broker's URL as Celery's users write it."""
+    """Return the broker's URL as Celery's users write it."""
     return f"sqs://{KEYS['aws_access_key_id']}:{KEYS['aws_secret_access_key']}@{server.host}:{server.port}"
 
 
@@ -35,14 +35,14 @@ def sqs(server):
 
 @pytest.fixture(scope="module")
 def reports(sqs):
-    """Waits for what the next task tells."""
+    """Return a function that waits for the next task's report."""
     queue = sqs.create_queue(QueueName="celery-reports")["QueueUrl"]
     return lambda: json.loads(receive_one(sqs, queue))
 
 
 @pytest.fixture(scope="module")
 def tasks(server):
-    """The tasks, for a program that sends them."""
+    """Yield the tasks, for a program that sends them."""
     from tests.http.dialects.aws.clients import celery_tasks
 
     celery_tasks.app.conf.broker_url = broker_of(server)

@@ -1,4 +1,4 @@
-"""docs/sqs.md, docs/migrating-to-sqew.md and the README's lines for boto3: what they show runs as it stands there."""
+"""docs/sqs.md, docs/migrating-to-sqew.md and the README's lines for boto3: their examples run as they stand there."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def examples(page, language):
 
 
 def named(pattern):
-    """What stands in the text of the pages between backquotes and looks like this, each once."""
+    """Return the words between backquotes in the pages' prose that match a pattern, each once."""
     prose = "".join(re.sub(r"```.*?```", "", (DOCS / page).read_text(), flags=re.DOTALL) for page in PAGES)
     return sorted(set(re.findall(f"`({pattern})`", prose)))
 
@@ -48,7 +48,7 @@ def run(server, *command, **variables):
 
 @pytest.fixture(scope="module")
 def with_orders(tmp_path_factory):
-    """A server with the queue that the pages speak of."""
+    """Yield a server with the queue that the pages speak of."""
     with serving(tmp_path_factory.mktemp("pages"), "--durability", "fast") as server:
         with client(server, "sqs") as sqs:
             sqs.create_queue(QueueName="orders")

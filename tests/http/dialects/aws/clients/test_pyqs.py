@@ -23,7 +23,7 @@ def sqs(server):
 
 @pytest.fixture
 def tasks(server, monkeypatch):
-    """The tasks, for a program that has them run elsewhere."""
+    """Return the tasks, for a program that has a worker run them."""
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
     from tests.http.dialects.aws.clients import pyqs_tasks
@@ -42,7 +42,7 @@ def worker(server, sqs, tmp_path, request):
 
 @pytest.fixture
 def report(sqs):
-    """Waits for what the next task tells."""
+    """Return a function that waits for the next task's report."""
     queue = sqs.create_queue(QueueName="reports-of-pyqs")["QueueUrl"]
     return lambda: receive_one(sqs, queue)
 

@@ -1,4 +1,4 @@
-"""A server that posts to endpoints on this machine, an endpoint, and short words for what tests do with them."""
+"""A server that posts to endpoints on this machine, an endpoint, and helpers for subscriptions to topics."""
 
 import json
 
@@ -12,7 +12,7 @@ from tests.support.serving import serving
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server that posts to this machine, and tries twice."""
+    """Yield a server that posts to this machine, and tries twice."""
     flags = ("--durability", "fast", "--delivery-allow", "127.0.0.1", "--delivery-retries", "1ms")
     with serving(tmp_path_factory.mktemp("server"), *flags) as server:
         yield server
@@ -47,7 +47,7 @@ def verifier(server):
 
 
 def follow(server, url):
-    """What somebody gets who opens a link, as anybody may."""
+    """Open a link of the server, without credentials."""
     return server.call("GET", url.removeprefix(server.url))
 
 
@@ -59,7 +59,7 @@ def subscribe(sns, topic, hook, path, *, returns_arn=False, **attributes):
 
 
 def confirmed(server, sns, topic, hook, path, **attributes):
-    """The ARN of a subscription that its endpoint has confirmed."""
+    """Return the ARN of a subscription that its endpoint has confirmed."""
     arn = subscribe(sns, topic, hook, path, returns_arn=True, **attributes)
     asked = json.loads(hook.wait_for(path)[0].body)
     assert follow(server, asked["SubscribeURL"]).status == 200
@@ -67,7 +67,7 @@ def confirmed(server, sns, topic, hook, path, **attributes):
 
 
 def left(server, sns, topic, hook, path, **attributes):
-    """A subscription whose endpoint has followed the link that ends it: its ARN, and what was posted last."""
+    """Follow the link that ends a subscription; return its ARN, and the last request that was posted."""
     subscription = confirmed(server, sns, topic, hook, path, **attributes)
     answer = follow(server, f"{server.url}/?Action=Unsubscribe&SubscriptionArn={subscription}")
     assert (answer.status, b"<UnsubscribeResponse" in answer.body) == (200, True)

@@ -1,4 +1,4 @@
-"""What many do to one topic, or one subscription, at the same time: none of it is lost, and all of it is in order."""
+"""Concurrent changes to one topic or subscription: none is lost, and all are in order."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +16,12 @@ MANY = 30
 
 @pytest.fixture(scope="session", params=STORES)
 def shared_server(request, servers):
-    """The shared server, on each store in turn."""
+    """Return the shared server, on each store in turn."""
     return servers(request.param)
 
 
 def at_once(act, values):
-    """What each call answers, all of which are made together."""
+    """Make calls at the same time, and return what each returned."""
     with ThreadPoolExecutor(MANY) as threads:
         return list(threads.map(act, values))
 
@@ -109,7 +109,7 @@ def test_all_attributes_of_a_subscription_are_kept_that_are_set_at_once(sns, top
 
 
 def publish_at_once(clients, topic, count):
-    """What is published by many, to one group: the number of each message, by its text."""
+    """Publish from many clients to one group; return each message's sequence number by its body."""
 
     def publish(n):
         answer = clients[n % len(clients)].publish(

@@ -1,4 +1,4 @@
-"""Delivery policies: endpoints are tried again as they say, and what is in effect is what happens."""
+"""Delivery policies: endpoints are retried as they say, and the policy shown as effective is the one applied."""
 
 import json
 
@@ -27,7 +27,7 @@ def set_policy(sns, topic, policy):
 
 
 def attempts(sns, sqs, hook, topic, path, subscription):
-    """How often an endpoint was tried that always fails, until its message was a dead letter."""
+    """Return the number of attempts at a failing endpoint before its message became a dead letter."""
     url = sqs.create_queue(QueueName=topic.rpartition(":")[2])["QueueUrl"]
     redrive = json.dumps({"deadLetterTargetArn": queue_arn(url)})
     sns.set_subscription_attributes(SubscriptionArn=subscription, AttributeName="RedrivePolicy", AttributeValue=redrive)

@@ -1,4 +1,4 @@
-"""Subscriptions of HTTP endpoints: what is posted to them, what becomes of what is not, and how they end."""
+"""Subscriptions of HTTP endpoints: the requests that are posted, messages that could not be, and unsubscribing."""
 
 import json
 import time

@@ -9,7 +9,7 @@ from tests.http.dialects.aws.sns.topics import bodies, received, refused, subscr
 
 @pytest.fixture
 def topic(sns, name):
-    """The ARN of a FIFO topic of the test's own."""
+    """Return the ARN of a FIFO topic of the test's own."""
     return sns.create_topic(Name=f"{name[:75]}.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
 
 

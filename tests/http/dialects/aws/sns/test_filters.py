@@ -1,4 +1,4 @@
-"""Filter policies: which of the messages a queue gets. What policies can say is tested in matching/filters."""
+"""Filter policies: the messages that they let through to a queue. Their language is tested in matching/filters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whatever anybody sends to SNS in either protocol, to any action, is answered: and never with a failure."""
+"""Random requests to every action of SNS in either protocol: all are answered, and none with a server error."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ FORM = {"Authorization": SIGNED, "Content-Type": "application/x-www-form-urlenco
 TOPICS = [f"arn:aws:sns:us-east-1:000000000000:{name}" for name in ("fuzz-sns", "fuzz-sns.fifo")]
 QUEUES = [f"arn:aws:sqs:us-east-1:000000000000:{name}" for name in ("fuzz-sns", "fuzz-sns.fifo")]
 SUBSCRIPTION = "arn:aws:sns:us-east-1:000000000000:fuzz-sns:00000000-0000-4000-a000-000000000000"
-"""Stands for one that is there."""
+"""A placeholder for a subscription that exists."""
 DOCUMENTS = [
     '{"a":["b"]}', '{"a":{"b":[{"prefix":"c"}]}}', '{"a":[{"numeric":[">",1]}]}', '{"a":[{"cidr":"10.0.0.0/8"}]}',
     '{"$or":[{"a":["b"]},{"c":[{"wildcard":"*d*"}]}]}', '{"a":[{"anything-but":{"suffix":"x"}}]}', '{"a":[[]]}',
@@ -67,7 +67,7 @@ RIGHT = {
 
 
 def service_model():
-    """SNS as boto3 knows it."""
+    """Return boto3's model of SNS."""
     with contextlib.closing(boto3.session.Session(region_name="us-east-1").client("sns")) as client:
         return client.meta.service_model
 
@@ -79,7 +79,7 @@ PARAMETERS = Fuzz(TEXTS, RIGHT)
 
 @pytest.fixture(scope="module")
 def wire(shared_server):
-    """One connection, on which everything is asked."""
+    """Yield one connection, on which all requests are sent."""
     connection = http.client.HTTPConnection(shared_server.host, shared_server.port, timeout=30)
     yield connection
     connection.close()
@@ -87,7 +87,7 @@ def wire(shared_server):
 
 @pytest.fixture(autouse=True)
 def subscription(sns, sqs):
-    """A subscription of a queue to a topic to ask about, and others beside it: what a test does is over with it."""
+    """Yield a subscription of a queue to a topic, with others beside it; delete them all after the test."""
     urls = [
         sqs.create_queue(QueueName="fuzz-sns")["QueueUrl"],
         sqs.create_queue(QueueName="fuzz-sns.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"],

@@ -1,4 +1,4 @@
-"""Topics called by routing keys and patterns, as beyond-queue has them: no topic of AWS can be called so."""
+"""Topics named by routing keys and patterns, as in beyond-queue: no topic of AWS can have such a name."""
 
 import pytest
 
@@ -9,7 +9,7 @@ TOPICS = f"arn:aws:sns:us-east-1:{ACCOUNT}:"
 
 @pytest.fixture
 def arn(name):
-    """The beginning of ARNs that no other test has."""
+    """Return the beginning of ARNs that no other test has."""
     return f"{TOPICS}{name}"
 
 

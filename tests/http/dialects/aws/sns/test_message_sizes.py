@@ -1,4 +1,4 @@
-"""MaximumMessageSize of a topic: what it may be, and what it refuses."""
+"""MaximumMessageSize of a topic: the values it may have, and the messages it refuses."""
 
 import pytest
 

@@ -156,7 +156,7 @@ def test_what_a_deleted_queue_would_have_got_goes_to_the_dead_letters_of_its_sub
 
 
 def narrow(sqs, name):
-    """The URL of a queue that takes only small messages."""
+    """Return the URL of a queue that takes only small messages."""
     return sqs.create_queue(QueueName=f"{name[:70]}-narrow", Attributes={"MaximumMessageSize": "1024"})["QueueUrl"]
 
 

@@ -1,4 +1,4 @@
-"""Links in messages of SNS, which nobody signs: they do what they say, and open nothing else."""
+"""Unsigned links in messages of SNS: they do what they say, and open nothing else."""
 
 import pytest
 
@@ -14,7 +14,7 @@ DELETE = b"Action=DeleteQueue&QueueUrl=victim"
 
 @pytest.fixture(scope="module", params=["credentials", "token"])
 def closed(request, tmp_path_factory):
-    """A server that is not open to everybody, and its queue ``victim`` as its owner sees it."""
+    """Yield a server that needs credentials or a token, and a client of its owner, with a queue ``victim``."""
     if request.param == "credentials":
         key, secret, env = KEY, SECRET, {"SQEW_AWS_CREDENTIALS": f"{KEY}:{SECRET}"}
     else:

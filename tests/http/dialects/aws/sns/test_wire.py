@@ -1,4 +1,4 @@
-"""SNS by the bytes: the Query protocol as SDKs write it, JSON 1.0, and who is let in."""
+"""SNS by the bytes: the Query protocol as SDKs write it, JSON 1.0, and authentication."""
 
 import json
 import re
@@ -20,7 +20,7 @@ NAMESPACE = "http://sns.amazonaws.com/doc/2010-03-31/"
 
 
 def query(server, **fields):
-    """A call in the Query protocol. ``__`` stands for a dot."""
+    """Make a call in the Query protocol. ``__`` stands for a dot."""
     form = {name.replace("__", "."): value for name, value in fields.items()}
     headers = {"Authorization": SIGNED, "Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     return server.call("POST", "/", urlencode(form).encode(), headers)
@@ -36,7 +36,7 @@ def json_call(server, action, body):
 
 
 def read(answer):
-    """What an answer says: the name of its root, and its texts by the names of their elements."""
+    """Return the name of an answer's root element, and its strings by the names of their elements."""
     root = ET.fromstring(answer.body)
     assert root.tag.startswith(f"{{{NAMESPACE}}}")
     texts = {element.tag.partition("}")[2]: element.text for element in root.iter() if not len(element)}

@@ -1,4 +1,4 @@
-"""Short words for what tests do with topics."""
+"""Helpers for tests of topics."""
 
 import contextlib
 import json
@@ -14,13 +14,13 @@ def queue_arn(url, region="us-east-1"):
 
 
 def subscribed(sns, topic, url, **attributes):
-    """The ARN of a queue's subscription."""
+    """Return the ARN of a new subscription of a queue."""
     answer = sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(url), Attributes=attributes)
     return answer["SubscriptionArn"]
 
 
 def received(sqs, url):
-    """All that is in a queue, and it is empty then."""
+    """Return all messages of a queue, and delete them."""
     found = []
     while True:
         messages = sqs.receive_message(
@@ -43,7 +43,7 @@ def envelopes(sqs, url):
 
 @contextlib.contextmanager
 def refused(code, message, status=400):
-    """Says that what is done within is refused: by its code, its message and its status."""
+    """Check that the block is refused with this code, message and status."""
     with pytest.raises(ClientError) as caught:
         yield
     error = caught.value.response["Error"]

@@ -1,4 +1,4 @@
-"""What clients of a FIFO queue did and were told, and whether it can be so."""
+"""A history of the calls that clients of a FIFO queue made, with checks that its order is possible."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ class Message(NamedTuple):
 
 @dataclass
 class Holding:
-    """A delivery: for how long its receiver certainly held the message, on the clock of the test."""
+    """A delivery, and the time for which its receiver certainly held the message, on the clock of the test."""
 
     message: Message
     asked_at: float
     told_at: float
     until: float
-    """When it may be over: a lease that runs out, or the moment at which the receiver asked to end it."""
+    """Earliest end of the holding: the lease runs out, or the receiver asks to end it."""
     call: int
-    """Messages of one call were received together."""
+    """Number of the receive: messages of one call were received together."""
 
 
 class Deletion(NamedTuple):
-    """A delete that was answered well, or of which nobody knows."""
+    """A delete that succeeded, or whose outcome is unknown."""
 
     message: Message
     asked_at: float
@@ -39,10 +39,10 @@ class Deletion(NamedTuple):
 
 @dataclass
 class History:
-    """Everything that happened. Each list is only added to, and safe to add to from any thread."""
+    """All events of a test. Each list is only appended to, which any thread may do."""
 
     sent: list[Message] = field(default_factory=list)
-    """Those whose send was answered."""
+    """Messages whose send was answered."""
     holdings: list[Holding] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class History:
             yield f"{message} was delivered, and nobody has sent it"
 
     def _out_of_order(self) -> Iterator[str]:
-        """A message was gone before anybody had asked to delete an earlier one."""
+        """Yield a problem for each message that was gone before any client had asked to delete an earlier one."""
         begun: dict[Message, float] = {}
         gone: dict[Message, float] = {}
         for deletion in self.deletions:
@@ -74,7 +74,7 @@ class History:
                 yield f"{later} was deleted before {earlier}"
 
     def _delivered_too_early(self) -> Iterator[str]:
-        """A message was delivered while an earlier one of its group, or itself, was in flight."""
+        """Yield a problem for each message delivered while it, or an earlier one of its group, was in flight."""
         groups: dict[str, list[Holding]] = defaultdict(list)
         for holding in self.holdings:
             groups[holding.message.group].append(holding)

@@ -1,4 +1,4 @@
-"""The attributes of queues: what they are where nobody says, what may be set, and what goes with what."""
+"""Attributes of queues: their defaults, the values they may have, and the combinations that are allowed."""
 
 import json
 import time
@@ -24,7 +24,7 @@ def redrive_to(url, count=3):
 
 @pytest.fixture
 def make(sqs, request):
-    """Makes queues of the test's own."""
+    """Return a function that makes queues of the test's own."""
 
     def make_queue(suffix, **attributes):
         name = f"{name_of(request)[:55]}-{suffix}"

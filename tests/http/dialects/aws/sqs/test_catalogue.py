@@ -1,4 +1,4 @@
-"""Queues as they are kept: changes at the same time, making one again, what is refused on its way in, and lists."""
+"""Queues in the catalogue: concurrent changes, creating one again, refused attributes, and lists."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ def labels(sqs, url):
 
 
 def at_once(*calls):
-    """Calls that are under way at the same time. The first error is raised."""
+    """Make calls at the same time. The first error is raised."""
     with ThreadPoolExecutor(len(calls)) as threads:
         for future in [threads.submit(call) for call in calls]:
             future.result()
@@ -37,7 +37,7 @@ def add_permission(sqs, url, label="l", actions=("SendMessage",), accounts=(ACCO
 
 
 def refused(call, *args, **parameters):
-    """The code and the message with which a call is refused."""
+    """Return the code and the message with which a call is refused."""
     with pytest.raises(ClientError) as raised:
         call(*args, **parameters)
     error = raised.value.response["Error"]
@@ -45,7 +45,7 @@ def refused(call, *args, **parameters):
 
 
 class TestAtTheSameTime:
-    """Nobody's change is lost because somebody else makes another."""
+    """Concurrent changes to a queue: none is lost."""
 
     def test_all_tags_are_kept(self, sqs, queue):
         at_once(*(lambda n=n: sqs.tag_queue(QueueUrl=queue, Tags={f"t{n}": ""}) for n in range(MANY)))

@@ -1,4 +1,4 @@
-"""Every mistake of AWS.md's table, in both protocols: by the bytes, and as the exception that boto3 raises."""
+"""Errors of AWS.md's table, each in both protocols: by the bytes, and as the exception that boto3 raises."""
 
 import contextlib
 import time
@@ -39,7 +39,7 @@ def prefixed(name: str) -> tuple[str, str]:
 
 
 class Row(NamedTuple):
-    """A mistake, and what AWS says to it: the type in JSON and the code in Query, the status, and the message."""
+    """A mistake, and AWS's answer to it: the type in JSON and the code in Query, the status, and the message."""
 
     mistake: str
     action: str
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     message: str | Callable[[Any], str]
     status: int = 400
     in_query: str = ""
-    """The message in the Query protocol, where it is another."""
+    """The message in the Query protocol, where it differs."""
 
 
 def entries(count: int, **fields: Any) -> list[dict[str, Any]]:
@@ -366,7 +366,7 @@ ROWS = [
 
 
 class Places(NamedTuple):
-    """Queues and handles that mistakes can be made with."""
+    """Queues and handles for making mistakes with."""
 
     queue: str
     fifo: str
@@ -414,7 +414,7 @@ def at(shared_server):
 
 
 def _expired(call, fifo):
-    """The handle of a receive from a FIFO queue after which another has received the message."""
+    """Return the handle of a receive from a FIFO queue after which the message was received again."""
     call("SendMessage", QueueUrl=fifo, MessageBody="x", MessageGroupId="expired", MessageDeduplicationId="expired")
     first, _ = (call("ReceiveMessage", QueueUrl=fifo, VisibilityTimeout=0)["Messages"][0] for _ in range(2))
     return first["ReceiptHandle"]

@@ -24,17 +24,17 @@ PRODUCERS, CONSUMERS, KILLS = 2, 5, 4
 BETWEEN_KILLS_S = 3.0
 DRAIN_S = 30.0
 CLOCK_S = 0.02
-"""The server counts in milliseconds, and its clock need not be the test's."""
+"""Seconds by which times may differ: the server counts in milliseconds, and its clock need not be the test's."""
 QUEUE = "order.fifo"
 CALLS = count()
 
 
 class Lost(Exception):
-    """No answer: whether it was done, nobody can say."""
+    """A lost answer: the outcome of the call is unknown."""
 
 
 class Player(threading.Thread):
-    """A client with a connection to whichever server is alive."""
+    """A client thread with a connection to the server that is alive at the moment."""
 
     def __init__(self, name, stage):
         super().__init__(name=name)
@@ -55,7 +55,7 @@ class Player(threading.Thread):
             self._hang_up()
 
     def ask(self, action, **parameters):
-        """An answer, or `Lost`. A refusal is an answer too: its type."""
+        """Return an answer, or raise `Lost`. A refusal is an answer too: its type."""
         server = self.stage.server
         if server is None:
             raise Lost
@@ -81,7 +81,7 @@ class Player(threading.Thread):
 
 
 class Producer(Player):
-    """Sends to groups of its own, one message after the other: a send whose answer is lost is repeated."""
+    """A thread that sends to its own groups, one message after the other: a send whose answer is lost is repeated."""
 
     def __init__(self, name, stage, groups):
         super().__init__(name, stage)
@@ -117,7 +117,7 @@ def _parameters(message):
 
 
 class Consumer(Player):
-    """Receives, and deletes in order; or gives up on the rest of a group, in one of the ways in which consumers do."""
+    """A thread that receives, and deletes in order, or gives up the rest of a group in one of the ways consumers do."""
 
     attempt = None
 
@@ -183,7 +183,7 @@ class Consumer(Player):
             ]
 
     def _change(self, held, seconds):
-        """Release all of them, the last first, so that none is there before those that come before it; or extend."""
+        """Release them, the last first, so that none is ready before its predecessors; or extend their leases."""
         for handle, holding in reversed(held):
             asked_at = time.monotonic()
             holding.until = min(holding.until, asked_at) if seconds == 0 else min(holding.until, asked_at + seconds)
@@ -191,7 +191,7 @@ class Consumer(Player):
 
 
 class Stage:
-    """The server that is alive at the moment, if one is; and what has happened so far."""
+    """The server, while one is alive, and the history so far."""
 
     def __init__(self):
         self.server = None
@@ -256,7 +256,7 @@ A1, A2, B1 = Message("a", 1), Message("a", 2), Message("b", 1)
 
 
 def lived(*messages):
-    """A history in which messages were sent, and deleted one after the other."""
+    """Return a history in which messages were sent, and deleted one after the other."""
     deletions = [Deletion(message, n, n + 0.5, is_certain=True) for n, message in enumerate(messages)]
     return History([*messages], [], deletions)
 

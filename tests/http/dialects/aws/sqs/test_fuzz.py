@@ -1,4 +1,4 @@
-"""Whatever anybody sends in either protocol, to any action, is answered: and never with a failure of the server."""
+"""Random requests to every action of SQS in either protocol: all are answered, and none with a server error."""
 
 import http.client
 import json
@@ -38,7 +38,7 @@ ATTRIBUTES = st.sampled_from(
         {"DataType": "String.\ufffe", "StringValue": "x"}, {"DataType": 7, "StringValue": None},
     ]
 )  # fmt: skip
-"""Attributes, good and bad, and headers of other dialects that look like some."""
+"""Attributes, good and bad, and headers of other dialects that resemble attributes."""
 
 RIGHT = {
     # Without these a call ends before it has begun.
@@ -59,7 +59,7 @@ PARAMETERS = Fuzz(TEXTS, RIGHT)
 
 @pytest.fixture(scope="module")
 def wire(shared_server):
-    """One connection, on which everything is asked."""
+    """Yield one connection, on which all requests are sent."""
     connection = http.client.HTTPConnection(shared_server.host, shared_server.port, timeout=30)
     yield connection
     connection.close()
@@ -67,7 +67,7 @@ def wire(shared_server):
 
 @pytest.fixture(autouse=True)
 def queues(shared_server):
-    """Queues to ask about: what one test does to them is over with it."""
+    """Make queues to send requests to, anew for each test."""
     with (
         queue_named(shared_server, "fuzz-dead"),
         queue_named(shared_server, "fuzz"),
@@ -110,7 +110,7 @@ def test_no_call_in_a_form_fails_the_server(wire, action):
 
 
 MIXED = {"CreateQueue", "SendMessageBatch"}
-"""Those whose parameters are also written in a way that no SDK writes them in."""
+"""Actions whose parameters are also written in a form that no SDK writes."""
 
 
 def form_or_flat(action, parameters):

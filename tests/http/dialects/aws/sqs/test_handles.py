@@ -1,4 +1,4 @@
-"""Receipt handles: of which queue they are, and for how long a message may be held by one."""
+"""Receipt handles: the queue they belong to, and the time for which one may hold a message."""
 
 import base64
 import contextlib
@@ -76,7 +76,7 @@ def test_handles_are_short_and_can_be_written_anywhere_base64_can(sqs, queue):
 
 
 def receive_long_ago(server, sqs, url, hours):
-    """A message that has been held for hours."""
+    """Receive a message that has been held for hours, and return its handle."""
     sqs.send_message(QueueUrl=url, MessageBody="x")
     [message] = received(sqs, url, VisibilityTimeout=43_200)
     id = int.from_bytes(base64.b64decode(message["ReceiptHandle"])[:8], "big")
@@ -144,7 +144,7 @@ def test_a_token_of_a_page_with_something_behind_it_passed_for_one():
 
 
 def sent_binary(server, queue, value):
-    """What is answered to a message with a binary attribute, as its Base64 stands on the wire."""
+    """Send a message with a binary attribute, whose Base64 goes over the wire as it is; return the answer."""
     attributes = {"a": {"DataType": "Binary", "BinaryValue": value}}
     return in_json(server, "SendMessage", {"QueueUrl": queue, "MessageBody": "x", "MessageAttributes": attributes})
 

@@ -1,4 +1,4 @@
-"""What messages of SQS carry, and how large they may be."""
+"""Messages of SQS: their attributes, their checksums, and their largest size."""
 
 import hashlib
 
@@ -39,7 +39,7 @@ def received(sqs, url, **parameters):
 
 
 def send_elsewhere(server, url, headers):
-    """A message that another dialect sends to the queue."""
+    """Send a message to the queue in another dialect."""
     name = url.rpartition("/")[2]
     answer = server.call("POST", f"/queues/{name}/messages", {"payload": 1, "headers": headers})
     assert answer.status < 300, answer.body
@@ -89,7 +89,7 @@ def test_a_trace_comes_with_its_message(shared_server, sqs, queue, wire):
 
 
 def md5_of(attributes):
-    """The checksum of texts as AWS's documentation describes it."""
+    """Return the checksum of string attributes as AWS's documentation describes it."""
     digest = hashlib.md5(usedforsecurity=False)
     for name, (kind, value) in sorted(attributes.items()):
         for part in (name, kind):

@@ -1,4 +1,4 @@
-"""Message move tasks: dead letters go back in the background, and who asks sees how far they are."""
+"""Message move tasks: dead letters go back in the background, and clients can see how far a task is."""
 
 import signal
 import time
@@ -20,7 +20,7 @@ def make(sqs, name, dead_letters=None, **attributes):
 
 
 def bury(sqs, queue, *bodies):
-    """Send messages, and receive them so often that they are dead."""
+    """Send messages, and receive them until they are dead letters."""
     for body in bodies:
         sqs.send_message(QueueUrl=queue, MessageBody=body)
     taken = 0
@@ -42,7 +42,7 @@ def newest(sqs, letters):
 
 
 def ended(sqs, letters):
-    """The newest task, once it is over."""
+    """Return the newest task, once it is over."""
     deadline = time.monotonic() + WITHIN_S
     while (task := newest(sqs, letters))["Status"] == "RUNNING":
         assert time.monotonic() < deadline, task
@@ -52,13 +52,13 @@ def ended(sqs, letters):
 
 @pytest.fixture
 def letters(sqs, request):
-    """A dead-letter queue."""
+    """Return the URL of a dead-letter queue."""
     return make(sqs, f"{name_of(request)[:70]}-dead")
 
 
 @pytest.fixture
 def source(sqs, request, letters):
-    """A queue whose dead letters go there."""
+    """Return the URL of a queue whose dead letters go to ``letters``."""
     return make(sqs, f"{name_of(request)[:70]}-source", letters)
 
 

@@ -1,4 +1,4 @@
-"""What many make under one name at the same time, on two servers: one decides how it is, and the others are told."""
+"""Concurrent creation of queues under one name, on two servers: one call decides their attributes, others see them."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ ROUNDS = 8
 
 @pytest.fixture(scope="module", params=STORES)
 def pair(request, tmp_path_factory):
-    """Two servers on one file or database."""
+    """Yield two servers on one file or database."""
     folder = tmp_path_factory.mktemp("at-once")
     database = new_database() if request.param == "postgres" else None
     with contextlib.ExitStack() as stack:
@@ -25,7 +25,7 @@ def pair(request, tmp_path_factory):
 
 
 def at_once(pair, make):
-    """What the servers answer to calls that are all made together, each with a number of its own."""
+    """Return the servers' answers to calls that are made at the same time, each with a number of its own."""
     ready = Barrier(MANY)
 
     def call(number):
@@ -37,7 +37,7 @@ def at_once(pair, make):
 
 
 def visibility(server, name):
-    """What SQS says of a queue's visibility timeout."""
+    """Return a queue's visibility timeout as SQS shows it."""
     asked = {"QueueUrl": f"/000000000000/{name}", "AttributeNames": ["VisibilityTimeout"]}
     return int(in_json(server, "GetQueueAttributes", asked).json["Attributes"]["VisibilityTimeout"])
 

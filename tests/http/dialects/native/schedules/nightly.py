@@ -1,4 +1,4 @@
-"""A schedule that fires at night, and the few things that tests do with schedules."""
+"""A schedule that fires at night, and helpers for tests of schedules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NIGHTLY = {"target_kind": "queue", "cron": "0 3 * * *", "timezone": "Europe/Berl
 
 
 def make(server: Serving, **fields: Any) -> Any:
-    """A new schedule; one that fires at night unless it is told otherwise."""
+    """Make a schedule that fires at night, unless other fields are given."""
     answer = server.call("POST", "/v1/schedules", {"name": new_name(), **NIGHTLY, **fields})
     assert answer.status == 201, answer
     return answer.json

@@ -1,4 +1,4 @@
-"""What may stand in the body of a schedule: nulls, texts, and what a server showed before."""
+"""Bodies of schedules: nulls, strings, and documents that a server showed before."""
 
 import pytest
 

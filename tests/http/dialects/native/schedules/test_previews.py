@@ -1,4 +1,4 @@
-"""Previews over a real socket: how an expression is understood, before anything is stored."""
+"""Previews over a real socket: the meaning of an expression, before anything is stored."""
 
 from datetime import datetime
 

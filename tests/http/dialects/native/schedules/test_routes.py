@@ -129,7 +129,7 @@ BAD = [
     ({"ttl": 0}, "ttl can't be 0"),
     ({"priority": 10**9}, "priority can't be 1000000000"),
 ]
-"""What is wrong in a new schedule and in a change."""
+"""Fields that are wrong in a new schedule and in a change."""
 BAD_EXPRESSIONS = [
     ({"every": "0 minutes"}, "An interval of 0 seconds can't be"),
     ({"when": "every weekdy at 9am"}, "'weekdy' at position 7 is not understood. Nearest forms:"),
@@ -139,7 +139,7 @@ BAD_EXPRESSIONS = [
 
 
 def refused(server, method, name, spec, wrong):
-    """Whether this is refused with these words."""
+    """Return True if the request is refused with these words."""
     path = "/v1/schedules" if method == "POST" else f"/v1/schedules/{name}"
     answer = server.call(method, path, {"name": name, **spec} if method == "POST" else spec)
     return answer.status == 400 and wrong in answer.json["error"]
