@@ -24,7 +24,7 @@ DIALECT = Dialect("Post office", "Letters.", lambda error, _status: str(error).e
 
 
 class Inner(Struct):
-    """Something ``inside``."""
+    """A parcel ``inside``."""
 
     weight: int = 3
     """How heavy
@@ -168,7 +168,7 @@ def test_a_raw_field_is_any_json():
 def test_a_docstring_below_a_field_is_its_description():
     inner = whole(body=Letter)["components"]["schemas"]["Inner"]
 
-    assert inner["description"] == "Something `inside`."
+    assert inner["description"] == "A parcel `inside`."
     assert inner["properties"]["weight"]["description"] == "How heavy it is."
 
 
