@@ -76,7 +76,7 @@ class Waiter(threading.Thread):
         return self.got
 
 
-def bells(q):
+def listeners(q):
     try:
         return sorted(Path(f"{q._executor.store.path}-bells").iterdir())
     except FileNotFoundError:  # the last one out takes the folder along
@@ -360,7 +360,7 @@ def child(q):
 
 def test_a_waiter_in_another_process_is_woken(q, child):
     process = child("print(q.claim('orders', wait_seconds=20).value)")
-    until(lambda: bells(q))
+    until(lambda: listeners(q))
 
     began = time.monotonic()
     q.enqueue("orders", "hello")
@@ -372,7 +372,7 @@ def test_a_waiter_in_another_process_is_woken(q, child):
 def test_a_message_from_another_process_wakes_a_waiter_here(q, child):
     process = child("sys.stdin.readline(); q.enqueue('orders', 'hello'); print('sent', flush=True)")
     waiter = Waiter(q, wait_seconds=20)
-    until(lambda: bells(q))
+    until(lambda: listeners(q))
     process.stdin.write("\n")
     process.stdin.flush()
     process.stdout.readline()
@@ -411,7 +411,7 @@ def test_a_waiter_that_comes_when_a_sender_has_just_looked_for_bells_is_served_a
     """
     for round in range(30):
         # Rings until the bell of the last round is taken down; the last time, it finds none.
-        until(lambda: other.enqueue("orders", "before") and not bells(q))
+        until(lambda: other.enqueue("orders", "before") and not listeners(q))
         other.enqueue("orders", "before")
         q.purge("orders")
         began = time.monotonic()
@@ -427,7 +427,7 @@ def test_a_waiter_that_comes_when_a_sender_has_just_looked_for_bells_is_served_a
 
 def test_many_waiters_in_many_processes_are_all_served(q, child):
     processes = [child("print(q.claim('orders', wait_seconds=20).value)") for _ in range(3)]
-    until(lambda: len(bells(q)) == 3)
+    until(lambda: len(listeners(q)) == 3)
 
     q.enqueue_many("orders", range(3))
 
@@ -436,19 +436,19 @@ def test_many_waiters_in_many_processes_are_all_served(q, child):
 
 def test_the_bell_of_a_killed_process_is_taken_away_by_the_next_sender(q, child):
     process = child("q.claim('orders', wait_seconds=60)")
-    until(lambda: bells(q))
+    until(lambda: listeners(q))
     process.kill()
     process.wait()
-    assert bells(q)
+    assert listeners(q)
 
     q.enqueue("orders", 1)
 
-    assert bells(q) == []
+    assert listeners(q) == []
 
 
 def test_a_process_that_is_stopped_keeps_no_wake_up_from_others(q, other, child):
     process = child("q.create('quiet', exist_ok=True); q.claim('quiet', wait_seconds=60)")
-    until(lambda: bells(q))
+    until(lambda: listeners(q))
     process.send_signal(signal.SIGSTOP)
     for n in range(400):  # its bell is full now, and the sender's buffer with it
         q.enqueue("orders", n)
@@ -489,7 +489,7 @@ def test_a_path_longer_than_a_socket_may_have_works(tmp_path):
     with Queue.open(folder / "queue.db", durability="fast") as q, Queue.open(folder / "queue.db") as other:
         q.create("orders")
         waiter = Waiter(q)
-        assert bells(q)
+        assert listeners(q)
 
         other.enqueue("orders", 1)
 
@@ -525,7 +525,7 @@ def test_strange_datagrams_at_the_bell_harm_nobody(q):
     waiter = Waiter(q)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
         for junk in (b"", b"\xff" * 500, b"no-such-queue"):
-            stranger.sendto(junk, str(bells(q)[0]))
+            stranger.sendto(junk, str(listeners(q)[0]))
 
     q.enqueue("orders", 1)
 
@@ -583,17 +583,17 @@ def test_nothing_is_left_after_closing_under_waiters(q):
     for waiter in waiters:
         waiter.join(LONG)
     until(lambda: set(threading.enumerate()) <= threads, PROMPT)
-    assert bells(q) == []
+    assert listeners(q) == []
 
 
 def test_a_bell_that_rings_for_nobody_is_taken_down(q, other):
     threads = set(threading.enumerate())
     q.claim("orders", wait_seconds=0.01)
-    assert bells(q)
+    assert listeners(q)
 
     other.enqueue("orders", 1)
 
-    until(lambda: not bells(q))
+    until(lambda: not listeners(q))
     until(lambda: set(threading.enumerate()) <= threads)
 
 
@@ -602,13 +602,13 @@ def test_a_closed_doorbell_is_not_hung_again(tmp_path):
 
     A waiter that came between the end of the waiters and the end of the file left a socket and a thread.
     """
-    bell = SocketNotifier(str(tmp_path / "queue.db"))
-    bell.close()
+    notifier = SocketNotifier(str(tmp_path / "queue.db"))
+    notifier.close()
 
     try:
-        assert not bell.listen(Waiters())
+        assert not notifier.listen(Waiters())
     finally:
-        bell.close()
+        notifier.close()
 
 
 def test_bells_that_come_and_go_at_once_can_all_be_hung(tmp_path):
@@ -620,11 +620,11 @@ def test_bells_that_come_and_go_at_once_can_all_be_hung(tmp_path):
 
     def come_and_go():
         for _ in range(400):
-            bell = SocketNotifier(str(tmp_path / "queue.db"))
-            bell.listen(Waiters())
-            if bell._unavailable:
+            notifier = SocketNotifier(str(tmp_path / "queue.db"))
+            notifier.listen(Waiters())
+            if notifier._unavailable:
                 refused.append(1)
-            bell.close()
+            notifier.close()
 
     threads = [threading.Thread(target=come_and_go) for _ in range(3)]
     for thread in threads:
@@ -641,11 +641,11 @@ def test_a_forked_child_that_closes_its_copy_leaves_the_parents_bell_alone(q):
     It removed and shut down the socket that both shared: the parent heard nothing, or span.
     """
     waiter = Waiter(q)
-    before = bells(q)
+    before = listeners(q)
 
     forked(q.close)
 
-    assert bells(q) == before
+    assert listeners(q) == before
     q.enqueue("orders", 1)
     assert waiter.result() is not None
 

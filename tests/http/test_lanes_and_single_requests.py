@@ -52,18 +52,18 @@ def pair(tmp_path):
 class Pair:
     def __init__(self, runner: asyncio.Runner, together: Place, alone: Place) -> None:
         self.runner, self.together, self.alone = runner, together, alone
-        self.convoys = 0
+        self.batches = 0
 
     def compare(self, requests: Sequence[Sent], again: Sequence[Sent] | None = None) -> None:
         """Send requests to both servers and compare; ``again`` has those for the second server, where they differ."""
         answers = self.runner.run(self.together.at_once(requests))
-        self.convoys += any(size > 1 for _, size in sizes(self.together))
+        self.batches += any(size > 1 for _, size in sizes(self.together))
         expected = self.runner.run(self.alone.one_by_one(requests if again is None else again))
         assert [answer.alike for answer in answers] == [answer.alike for answer in expected]
         assert self.runner.run(self.together.stored()) == self.runner.run(self.alone.stored())
 
     def compare_counts(self) -> None:
-        assert self.convoys > 10, "they went one by one anyway"
+        assert self.batches > 10, "they went one by one anyway"
         assert self.runner.run(left_behind(self.together)) == self.runner.run(left_behind(self.alone))
 
 

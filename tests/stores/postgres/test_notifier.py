@@ -46,13 +46,13 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 @contextlib.asynccontextmanager
 async def hanging(store: PostgresStore, connect: Connect | None = None) -> AsyncIterator[ListenNotifier]:
     """A bell that hears others."""
-    bell = ListenNotifier(connect or store.connect_to_listen, store.notify, store.counters)
+    notifier = ListenNotifier(connect or store.connect_to_listen, store.notify, store.counters)
     try:
-        await until(lambda: bell._listens)
-        yield bell
+        await until(lambda: notifier._listens)
+        yield notifier
     finally:
-        bell.close()
-        await asyncio.wait({bell._task})
+        notifier.close()
+        await asyncio.wait({notifier._task})
 
 
 @in_a_loop
@@ -85,8 +85,8 @@ async def test_a_bell_survives_whatever_it_meets(reused_database: Reused, caplog
                 raise meets.pop()
             return await store.connect_to_listen()
 
-        async with hanging(store, stumble) as bell:
-            assert bell.look_every_ms == 5_000
+        async with hanging(store, stumble) as notifier:
+            assert notifier.look_every_ms == 5_000
 
     assert "strange" in caplog.text
 
@@ -97,9 +97,9 @@ async def test_what_keeps_servers_from_waking_each_other_is_logged_without_the_p
 ) -> None:
     url = "postgresql://sqew:tr0mb0ne@127.0.0.1:1/nothing?password=tr0mb0ne"
     store = PostgresStore(reused_database.url, listen_url=url)
-    bell = ListenNotifier(store.connect_to_listen, store.notify, store.counters)
+    notifier = ListenNotifier(store.connect_to_listen, store.notify, store.counters)
     await until(lambda: caplog.records)
-    bell.close()
+    notifier.close()
 
     [record] = caplog.records
     assert record.fields["error"].startswith("postgresql://sqew@127.0.0.1:1/nothing does not answer: ")
