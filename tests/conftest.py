@@ -1,4 +1,4 @@
-"""What every test shares: how hard Hypothesis tries, a PostgreSQL, and reports that go from process to process."""
+"""Fixtures and hooks of all tests: effort of Hypothesis, a PostgreSQL, and reports that go between processes."""
 
 from collections.abc import Generator
 from datetime import timedelta
@@ -34,7 +34,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tests log text that is no Unicode on purpose, and pytest-xdist can't hand such reports over."""
+    """Escape what is no Unicode in a report: tests log such text on purpose, and pytest-xdist can't hand it over."""
     report = yield
     report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
     return report

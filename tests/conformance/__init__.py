@@ -1,1 +1,1 @@
-"""What every store must do, whatever it keeps its messages in: tests of the Store contract and of nothing else."""
+"""Behaviour that every store owes, wherever it keeps its messages: tests of the Store contract and of nothing else."""

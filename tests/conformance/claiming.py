@@ -1,4 +1,4 @@
-"""Short words for what tests do with consumers."""
+"""Shorthands for tests of consumers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ STORES: dict[str, Callable[[pytest.FixtureRequest], OpenStore]] = {"sqlite": sql
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest) -> Iterator[Driver]:
-    """An empty store."""
+    """Yield an empty store."""
     driver = Driver(STORES[request.param](request))
     yield driver
     driver.store.close()
@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 @pytest.fixture
 def neighbour(store: Driver) -> Iterator[Driver]:
-    """The same store, as another process sees it."""
+    """Yield the same store as another process sees it."""
     driver = store.beside()
     yield driver
     driver.store.close()

@@ -1,4 +1,4 @@
-"""A store with the clock in the test's hand, and short words for what tests do with it."""
+"""A store with the clock in the test's hand, and shorthands for what tests do with it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CLAIM_MS = 10_000
 
 
 class OpenStore(Protocol):
-    """Opens the store of one test: again and again, and as many at a time as are asked for."""
+    """A function that opens the store of one test, as often and as many at a time as wanted."""
 
     def __call__(self, now: int, random: Random) -> Store: ...
 
@@ -87,7 +87,7 @@ class Driver:
         return self.store.run(operations, self.now)
 
     def run(self, operation: Operation[R]) -> R:
-        """Run one operation: its result, or its error raised."""
+        """Run one operation and return its result, or raise its error."""
         [result] = self.commit(operation).results
         if isinstance(result, SqewError):
             raise result
@@ -101,11 +101,11 @@ class Driver:
         self.store = self._open()
 
     def beside(self) -> Driver:
-        """Another store on the same data, as another process would open it."""
+        """Open another store on the same data, as another process would."""
         return Driver(self._open_store, self.now)
 
     def create(self, queue: str = QUEUE, **policy: Any) -> QueueInfo:
-        """Make a queue: of default policy where nothing is said, but for a backoff without chance."""
+        """Make a queue of default policy, but for the fields given and a backoff without jitter."""
         policy.setdefault("backoff", Backoff(jitter_ms=0))
         return self.run(CreateQueue(queue, Policy(**policy)))
 
@@ -113,7 +113,7 @@ class Driver:
         return self.run(UpdateQueue(queue, changes))
 
     def send(self, body: bytes = b"1", queue: str = QUEUE, **fields: Any) -> int:
-        """Send one message: its id."""
+        """Send one message and return its id."""
         [sent] = self.run(Send(queue, [NewMessage(body, **fields)]))
         return sent.id
 
@@ -147,7 +147,7 @@ class Driver:
         return result
 
     def kill(self, queue: str = QUEUE, reason: str = "", **fields: Any) -> int:
-        """Send a message and let it die: its id."""
+        """Send a message, let it die and return its id."""
         id = self.send(queue=queue, **fields)
         [result] = self.run(Nack(queue, [Release(Ref(id), dead=True, reason=reason)]))
         assert result.dead
@@ -169,7 +169,7 @@ class Driver:
         return self.run(ListDead(queue)).messages
 
     def archive(self, queue: str = QUEUE) -> dict[int, str]:
-        """Ids and outcomes."""
+        """Return the outcome of each archived message by its id."""
         return {entry.message.id: entry.outcome for entry in self.run(ListArchive(queue)).messages}
 
     def requeue(self, queue: str = QUEUE, ids: Sequence[int] | None = None, limit: int = 1000) -> Progress:
@@ -179,7 +179,7 @@ class Driver:
         return self.run(Sweep(limit))
 
     def sweep_all(self) -> int:
-        """Sweep until there is nothing to do now: how much there was."""
+        """Sweep until nothing is left to do now, and return the total count."""
         total = 0
         while count := self.sweep().count:
             total += count
@@ -223,12 +223,12 @@ class Driver:
 
 
 def event(routing_key: str, body: bytes = b"1", envelopes: dict[int, bytes] | None = None, **fields: Any) -> NewEvent:
-    """An event whose id tells what it is."""
+    """Return an event whose id names its routing key."""
     return NewEvent(routing_key, NewMessage(body, **fields), f"id of {routing_key}", envelopes or {})
 
 
 def endpoints(driver: Driver, count: int) -> list[int]:
-    """As many endpoints, each subscribed to a key of its own: ``s0``, ``s1`` … The ids of the subscriptions."""
+    """Subscribe so many endpoints, each to a key of its own (``s0``, ``s1`` …), and return the subscriptions' ids."""
     made = []
     for done in range(0, count, 200):
         numbers = range(done, min(done + 200, count))
@@ -237,7 +237,7 @@ def endpoints(driver: Driver, count: int) -> list[int]:
 
 
 def publish_to(driver: Driver, endpoint: int, count: int = 1) -> None:
-    """Publish events to one of them."""
+    """Publish events to one of these endpoints."""
     for done in range(0, count, 1000):
         driver.run(Publish([event(f"s{endpoint}")] * min(1000, count - done)))
 
@@ -247,12 +247,12 @@ def ids(messages: Sequence[Message]) -> list[int]:
 
 
 def ref(message: Message) -> Ref:
-    """The message as its holder names it."""
+    """Return the reference by which a message's holder names it."""
     return Ref(message.id, message.lease.token if message.lease else None)
 
 
 def states(driver: Driver, queue: str = QUEUE) -> dict[str, int]:
-    """How many messages are in which state, without the states that hold none."""
+    """Count the messages by state, leaving out the states that hold none."""
     depths = driver.measure(queue)
     counts = {state: depths.total(state) for state in ("ready", "delayed", "leased", "blocked")}
     return {state: count for state, count in counts.items() if count}

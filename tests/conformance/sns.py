@@ -1,4 +1,4 @@
-"""Short words for what tests do with topics and with subscriptions that SNS made."""
+"""Shorthands for tests of topics and of subscriptions made by SNS."""
 
 from sqew.model import NewEvent, NewMessage, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import Publish, Subscribe
@@ -6,12 +6,12 @@ from tests.conformance.driver import ENDPOINT
 
 
 def sns(store, topic, target="jobs", protocol="queue", uuid="u", **fields):
-    """A subscription as SNS makes it."""
+    """Make a subscription as SNS does."""
     return store.run(Subscribe(topic, protocol, target, uuid=uuid, **fields)).subscription
 
 
 def pending(store, uuid="1"):
-    """A subscription that its endpoint has not confirmed yet."""
+    """Make a subscription that its endpoint has not confirmed yet."""
     return sns(
         store, "orders", ENDPOINT, "http", uuid, confirmed=False, details=SubscriptionDetails(token="t"),
         notice=SubscriptionNotice("m", b'{"hi":1}'),

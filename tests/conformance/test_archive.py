@@ -5,7 +5,7 @@ from sqew.operations import Ack, DeleteArchived, DeleteQueue, ListArchive
 
 
 def finish(store, count):
-    """Send messages and ack them: their ids."""
+    """Send messages, ack them and return their ids."""
     sent = store.send_many(count)
     store.run(Ack("jobs", [Ref(id) for id in sent]))
     return sent

@@ -1,4 +1,4 @@
-"""Receives from FIFO queues that were given a name: who repeats one gets the same messages again."""
+"""Named receives from FIFO queues: a receive repeated under its name gets the same messages again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Topics in use by many: changes that cross, numbers that go up, and how many filters there may be."""
+"""Topics with many users: concurrent changes, rising sequence numbers, and the limit on filters."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Retentions and lifetimes that are changed: what is there already follows, in steps of upkeep."""
+"""Changed retentions and lifetimes: messages already there follow the change, in steps of upkeep."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ HOUR = 3_600_000
 
 
 def finish(store, count, body=b"1"):
-    """Send messages and ack them: their ids."""
+    """Send messages, ack them and return their ids."""
     sent = [store.send(body) for _ in range(count)]
     store.run(Ack("jobs", [Ref(id) for id in sent]))
     return sent

@@ -1,4 +1,4 @@
-"""Messages in columns (`NewMessages`) are stored as if each had been sent for itself, however quick the way."""
+"""Messages in columns (`NewMessages`): stored as if each had been sent by itself, whichever fast path they take."""
 
 import pytest
 from msgspec.structs import replace
@@ -45,7 +45,7 @@ def test_messages_in_columns_are_stored_as_if_each_was_sent_for_itself(store, ba
 
 
 def stored_in(store, queue, ids):
-    """The messages, without what tells them from their twins in another queue."""
+    """Return the messages without the fields that differ from their twins in another queue."""
     return [replace(store.get(id, queue), id=id - ids[0], queue="") for id in dict.fromkeys(ids)]
 
 

@@ -1,4 +1,4 @@
-"""How long a consumer and what it has claimed are kept for its owner, and what happens then."""
+"""Holds: the time for which a consumer and its claims are kept for its owner, and the end of that time."""
 
 from __future__ import annotations
 

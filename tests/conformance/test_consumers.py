@@ -1,4 +1,4 @@
-"""Consumers: claims that outlast who made them."""
+"""Consumers: claims that outlast the process that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates in the future: what was stored while the clock was ahead, or seems so to a clock that is slow."""
+"""Dates in the future: rows stored while the clock was ahead, or that seem so to a slow clock."""
 
 from __future__ import annotations
 

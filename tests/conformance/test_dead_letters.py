@@ -8,7 +8,7 @@ from tests.conformance.driver import ids
 
 
 def with_dead_letters(store, **policy):
-    """The queue ``jobs``, whose dead go to ``dead``."""
+    """Create the queue ``jobs``, whose dead letters go to ``dead``."""
     store.create("dead")
     store.create(**{"visibility_ms": 100, "max_attempts": 2, "dead_letter": "dead", **policy})
 

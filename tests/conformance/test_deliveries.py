@@ -1,4 +1,4 @@
-"""Deliveries: claimed by one at a time, tried again when they fail, kept when they are exhausted."""
+"""Deliveries: claimed by one server at a time, retried when they fail, kept when they are exhausted."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, even
 
 
 def due(store: Driver, count: int = 1, **fields: object) -> list[DueDelivery]:
-    """Deliveries of one endpoint, claimed."""
+    """Publish events to one endpoint and return their deliveries, claimed."""
     store.subscribe_endpoint("orders.*")
     store.run(Publish([event("orders.created", **fields)] * count))
     return store.claim()
@@ -353,7 +353,7 @@ def test_a_delivery_that_is_not_there_is_an_error(store):
 
 
 def every_state(store: Driver) -> dict[str, list[int]]:
-    """Six deliveries of two subscriptions, two in each state."""
+    """Make six deliveries of two subscriptions, two in each state, and return their ids by state."""
     endpoints(store, 2)
     for n in (0, 1):
         publish_to(store, n, 3)

@@ -1,4 +1,4 @@
-"""What SNS says of retries: a claim brings the delays along, of the subscription or of its topic."""
+"""SNS delivery policies: a claim carries the retry delays of the subscription or of its topic."""
 
 import pytest
 

@@ -85,7 +85,7 @@ def test_everybody_gets_a_turn_where_many_have_something_due(store):
 
 
 def waiting_and_crowded(store, waiting):
-    """Endpoints whose delivery waits for its next attempt; behind them one with hundreds due, and one with one due."""
+    """Make endpoints waiting for their next attempt, and behind them one with hundreds due and one with one due."""
     *others, last = endpoints(store, waiting + 2)
     store.run(Publish([event(f"s{n}", delay_ms=1000) for n in range(waiting)]))
     publish_to(store, waiting, 300)

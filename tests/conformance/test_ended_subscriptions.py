@@ -1,4 +1,4 @@
-"""Subscriptions that nobody confirms, and those that their endpoints have left."""
+"""Subscriptions that were never confirmed, and those that their endpoints have left."""
 
 from sqew.model import CANCELLATION, NOTIFICATION, SubscriptionDetails, SubscriptionNotice
 from sqew.operations import SweepDue, UpdateSubscription
@@ -59,7 +59,7 @@ def test_subscriptions_that_end_are_swept_in_steps(store):
 
 
 def left(store, **details):
-    """A subscription whose endpoint has followed the link that ends it."""
+    """Make a subscription whose endpoint has followed the unsubscribe link."""
     sns(store, "orders", ENDPOINT, "http", "1")
     return store.run(
         UpdateSubscription(

@@ -1,4 +1,4 @@
-"""Envelopes: who wants an event signed gets it so, and nobody gets it in another form."""
+"""Envelopes: each subscriber gets an event signed or plain, as it asked for it, and in no other form."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Exhausted deliveries: tried again from the start, or dropped, at somebody's word."""
+"""Exhausted deliveries: retried from the start or dropped, on request."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.conformance.driver import Driver, event
 
 
 def exhausted(store: Driver, count: int = 1, endpoint: str = "a") -> list[int]:
-    """Deliveries of one endpoint that are given up: their ids."""
+    """Make exhausted deliveries of one endpoint and return their ids."""
     store.subscribe_endpoint(endpoint, f"http://{endpoint}.example/")
     store.run(Publish([event(endpoint)] * count))
     claimed = store.claim()

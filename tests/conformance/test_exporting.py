@@ -1,4 +1,4 @@
-"""Reading queues column by column, by the range of ids."""
+"""Exports: queues read column by column, by the range of ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVERYTHING = 1 << 60
 
 
 def read(store: Driver, **fields: Any) -> list[Columns]:
-    """All parts of what there is to read."""
+    """Read all parts of a range."""
     fields = {"after": 0, "up_to": EVERYTHING, "limit": 1000, **fields}
     parts: list[Columns] = []
     while not parts or parts[-1].after is not None:
@@ -25,7 +25,7 @@ def read(store: Driver, **fields: Any) -> list[Columns]:
 
 
 def column(parts: list[Columns], name: str) -> list[Any]:
-    """One column of all parts."""
+    """Return one column of all parts."""
     values: list[Any] = []
     for part in parts:
         if part.count:

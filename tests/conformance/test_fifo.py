@@ -14,7 +14,7 @@ def fifo(store):
 
 
 def send(store, *groups):
-    """One message per group named."""
+    """Send one message to each of the groups."""
     return [store.send(group=group) for group in groups]
 
 

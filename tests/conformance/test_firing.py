@@ -1,4 +1,4 @@
-"""Fires: what a schedule sends and where it goes from there are one transaction."""
+"""Fires: a schedule's message and its way to its targets are one transaction."""
 
 import pytest
 from msgspec import structs
@@ -12,7 +12,7 @@ HOUR = 3_600_000
 
 
 def saved(store: Driver, **fields: object) -> Schedule:
-    """A schedule that is due and sends to the queue ``jobs``, or publishes under ``orders.due``."""
+    """Save a schedule that is due and sends to the queue ``jobs``, or publishes under ``orders.due``."""
     known = {"target_kind": "queue", "target": "jobs", **fields}
     schedule = Schedule(
         "report", kind="cron", expression="@hourly", canonical="0 * * * *", timezone="UTC",
@@ -219,7 +219,7 @@ def test_two_fires_of_one_slot_in_one_transaction_are_one(store):
 
 
 def failing(store: Driver, schedule: Schedule) -> SqewError:
-    """Fire, and record the failure as whoever fires does."""
+    """Fire, and record the failure as the scheduler does."""
     [error] = store.commit(on_to_the_next(schedule, b"1")).results
     assert isinstance(error, SqewError)
     store.run(FailSchedule(schedule.name, schedule.version, str(error), store.now + 1000))

@@ -1,4 +1,4 @@
-"""Keys: a repeated send stores nothing, and says what the first one stored."""
+"""Keys: a repeated send stores nothing, and returns what the first one stored."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settling only while the lease lasts, for those who must not be late."""
+"""Settling in time: acks and extensions that count only while the lease lasts."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.conformance.driver import ref
 
 @pytest.fixture(params=["jobs", "jobs.fifo"])
 def taken(request, store):
-    """A message under a lease of a second."""
+    """Return a message under a lease of a second."""
     store.create(request.param, fifo=request.param.endswith(".fifo"), visibility_ms=1_000)
     store.send(queue=request.param)
     return store.take(request.param)

@@ -1,4 +1,4 @@
-"""Looking at a queue without touching it."""
+"""Inspection: a queue looked at without touching it."""
 
 import pytest
 

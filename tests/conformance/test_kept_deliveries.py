@@ -1,4 +1,4 @@
-"""Exhausted deliveries are kept for two weeks; and how many there are is counted."""
+"""Exhausted deliveries: kept for two weeks, and counted."""
 
 import pytest
 
@@ -11,7 +11,7 @@ KEPT_MS = 14 * DAY
 
 
 def exhausted(store: Driver, count: int = 1) -> list[int]:
-    """Deliveries that are given up now: their ids."""
+    """Make deliveries that are exhausted now and return their ids."""
     store.subscribe_endpoint("a")
     store.run(Publish([event("a")] * count))
     claimed = store.claim(limit=count, per_subscription=count)

@@ -11,7 +11,7 @@ from sqew.rules.rules import Limits
 
 
 def add_key(store, queue="jobs", scopes=("send",), label="", signing=False):
-    """Give a queue a key: what its owner keeps, and what the store says of it."""
+    """Give a queue a key; return the key that its owner keeps, and what the store shows of it."""
     made = new_key(queue, scopes, label, signing=signing)
     return made, store.run(made.creation)
 

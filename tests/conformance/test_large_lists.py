@@ -1,4 +1,4 @@
-"""Lists of large messages: a page ends early, and says where the next begins."""
+"""Lists of large messages: a page ends early, and names where the next begins."""
 
 from itertools import chain
 
@@ -10,7 +10,7 @@ MOST_BYTES = 8 * 1024 * 1024
 
 
 def pages_of(store, operation, limit):
-    """All pages, each as its ids."""
+    """Return all pages, each as a list of ids."""
     pages, after = [], 0
     while after is not None:
         page = store.run(operation("jobs", limit, after))

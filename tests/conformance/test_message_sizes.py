@@ -1,4 +1,4 @@
-"""How large messages are: attributes as SQS and SNS have them count as much as bodies."""
+"""Message sizes: attributes, as in SQS and SNS, count as much as bodies."""
 
 import pytest
 

@@ -10,7 +10,7 @@ from tests.conformance.driver import ids
 
 @pytest.fixture
 def mortal(store):
-    """Two queues with one dead-letter queue, and a queue besides."""
+    """Make two queues with one dead-letter queue, and another queue besides."""
     store.create("dead")
     for name in ("jobs", "tasks"):
         store.create(name, max_attempts=1, dead_letter="dead")
@@ -263,7 +263,7 @@ def test_a_step_tells_those_who_wait_at_the_destination(mortal):
 
 @pytest.fixture
 def buried(store):
-    """Four dead letters of one group, in a FIFO dead-letter queue: the store and their ids."""
+    """Return the store and the ids of four dead letters of one group, in a FIFO dead-letter queue."""
     store.create("dead", fifo=True)
     store.create("jobs", fifo=True, max_attempts=1, dead_letter="dead")
     return store, [store.kill("jobs", group="g") for _ in range(4)]

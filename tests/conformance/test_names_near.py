@@ -1,4 +1,4 @@
-"""What is told of a name that is not there: its neighbours, and never the names of all."""
+"""Suggestions for an unknown name: its nearest neighbours, and never the list of all names."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""What queues have for SQS's sake, and every dialect may use."""
+"""Policies that queues have for SQS's sake, and that every dialect may use."""
 
 import pytest
 
@@ -248,7 +248,7 @@ def test_a_key_is_found_again_in_a_queue_that_has_changed_what_it_is_unique_in(s
 
 
 class TestFirstReceived:
-    """When a message was first received."""
+    """The time at which a message was first received."""
 
     def test_the_first_delivery_is_remembered_through_all_others(self, store):
         store.create(visibility_ms=100)

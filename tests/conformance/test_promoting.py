@@ -1,4 +1,4 @@
-"""Epochs that are promoted in steps, whoever takes them, and what becomes of those that nobody promotes."""
+"""Epochs promoted in steps, by any number of promoters, and the fate of those left unpromoted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Publish: one event to every queue and endpoint that wants it, or to none."""
+"""Publishing: one event reaches every queue and endpoint that wants it, or none."""
 
 from itertools import zip_longest
 

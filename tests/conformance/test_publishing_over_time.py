@@ -1,4 +1,4 @@
-"""Publishing again under the same key: what has changed since counts, whoever changed it and in whichever order."""
+"""Publishing again under the same key: every change since then counts, by any process and in any order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PUBLISH = Publish([event("orders.created", b"7")])
 
 @pytest.fixture(params=["the same process", "another process"])
 def editor(request, store: Driver, neighbour: Driver) -> Driver:
-    """Whoever changes things between two publishes."""
+    """Return the process that changes things between two publishes: this one or another."""
     return store if request.param == "the same process" else neighbour
 
 
 @pytest.fixture
 def busy(store: Driver) -> Driver:
-    """A store that has published to the queue ``jobs`` before."""
+    """Return a store that has published to the queue ``jobs`` before."""
     store.create()
     store.subscribe("orders.*")
     store.publish("orders.created", b"0")

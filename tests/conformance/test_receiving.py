@@ -1,4 +1,4 @@
-"""Receive: in order, up to a limit, each message to one receiver."""
+"""Receiving: in order, up to a limit, each message to one receiver."""
 
 import pytest
 

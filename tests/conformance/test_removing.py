@@ -1,4 +1,4 @@
-"""Remove and purge: messages that leave without having been worked on."""
+"""Removal and purge: messages that leave without having been worked on."""
 
 import pytest
 

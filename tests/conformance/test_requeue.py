@@ -1,4 +1,4 @@
-"""Bringing dead letters back: to where each came from, as if they had just been sent."""
+"""Dead letters brought back: each to the queue it came from, as if it had just been sent."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.conformance.driver import ids
 
 @pytest.fixture(params=["dead-letter queue", "archive"])
 def mortal(request, store):
-    """A queue whose dead lie in a dead-letter queue, or in its archive."""
+    """Return a store whose queue has its dead letters in a dead-letter queue, or in its archive."""
     store.create("dead")
     dead_letter = "dead" if request.param == "dead-letter queue" else None
     store.create(max_attempts=1, visibility_ms=100, dead_letter=dead_letter, lanes={"high": 3, "normal": 1})

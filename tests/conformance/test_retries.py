@@ -1,4 +1,4 @@
-"""Nack: when a message comes back."""
+"""Retries: the time at which a nacked message comes back."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.conformance.driver import ids
 
 
 def waits(store, rounds):
-    """The waits after so many deliveries of one message, each nacked."""
+    """Return the waits of one message over so many deliveries, each nacked."""
     store.send()
     found = []
     for _ in range(rounds):

@@ -1,4 +1,4 @@
-"""Schedules as the store keeps them: by version, so that nobody overwrites what he has not seen."""
+"""Schedules as the store keeps them: by version, so that no editor overwrites a change that it has not seen."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ HOUR = 3_600_000
 
 
 def hourly(name: str = "report", due_at: int | None = START, **fields: Any) -> Schedule:
-    """A schedule that sends to the queue ``jobs``."""
+    """Return a schedule that sends to the queue ``jobs``."""
     known: dict[str, Any] = {
         "target_kind": "queue",
         "target": "jobs",

@@ -1,4 +1,4 @@
-"""Several who receive in one transaction, each for itself: as if they had come one after the other."""
+"""Receiving several times in one transaction: each gets what it would get if they came one after the other."""
 
 from collections import Counter
 
@@ -24,7 +24,7 @@ ASKED = [{}, {"lease_ms": 5_000, "by": "me"}, {"lease_ms": 0}, {"finish": True},
 
 
 def fill(store, queue):
-    """Messages of every kind: ready, to come, over, held, and delivered before."""
+    """Send messages of every kind: ready, delayed, expired, leased, and delivered before."""
     store.run(Send(queue, [NewMessage(b"1"), NewMessage(b"2"), NewMessage(b"3", ttl_ms=50)]))
     store.receive(3, queue, lease_ms=100)
     store.advance(200)
@@ -36,7 +36,7 @@ def fill(store, queue):
 
 
 def told(received):
-    """What a receiver learns, but for the ids and tokens."""
+    """Return what a receiver learns, but for the ids and tokens."""
     messages = [
         (m.body, m.headers, m.priority, m.lane, m.group, m.attempts, m.available_at, m.expires_at, m.state,
          m.lease.expires_at, m.lease.by, m.first_received_at)

@@ -1,4 +1,4 @@
-"""The keys that envelopes are signed with: the newest is in use, and none is forgotten."""
+"""The keys that sign envelopes: the newest is in use, and none is forgotten."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claims that are over: a request that comes late makes none of them again, with what nobody has read in it."""
+"""Spent claims: a late request never makes one again, with messages in it that its reader never gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conformance.driver import QUEUE, Driver, states
 
 
 def late(store: Driver, epoch: int, number: int) -> Claim:
-    """What a request for a claim does that lay somewhere for a while."""
+    """Make a claim whose request was held up on its way."""
     return claim(store, epoch, number)
 
 

@@ -1,4 +1,4 @@
-"""Messages that wait until their writer's epoch is promoted: in the queue exactly once, or not at all."""
+"""Messages staged until their writer's epoch is promoted: in the queue exactly once, or not at all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Where what can't be delivered goes: to the queue that its subscription names."""
+"""Dead letters of subscriptions: undeliverable events go to the queue that the subscription names."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Subscriptions: where events go, until nobody wants them there any more."""
+"""Subscriptions: routes for events, from the first subscribe to the last unsubscribe."""
 
 import pytest
 

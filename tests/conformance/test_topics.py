@@ -1,4 +1,4 @@
-"""Topics, and what SNS says of subscriptions: filters and confirmations."""
+"""Topics, and the filters and confirmations of SNS subscriptions."""
 
 import pytest
 
@@ -173,7 +173,7 @@ def test_a_filter_that_another_process_changed_holds(store, neighbour):
 
 
 class NoSuchOperation(Operation[None]):
-    """Undoes the transaction that it is in: no store knows it."""
+    """An operation that no store knows: it undoes the transaction that it is in."""
 
 
 def test_a_filter_whose_change_was_undone_does_not_hold(store):

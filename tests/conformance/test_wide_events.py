@@ -1,4 +1,4 @@
-"""Events that very many subscribe to: what a batch may become, and in which order that is told."""
+"""Events with very many subscribers: the limit on a batch's width, and the order in which its messages are reported."""
 
 import pytest
 
@@ -11,7 +11,7 @@ LARGE = b'"' + b"x" * 100_000 + b'"'
 
 
 def wide(store: Driver, count: int) -> None:
-    """As many endpoints that want everything."""
+    """Subscribe so many endpoints to every event."""
     for done in range(0, count, 200):
         subscribes = [Subscribe("#", "http", f"http://{n}.example/") for n in range(done, min(done + 200, count))]
         assert not any(isinstance(made, SqewError) for made in store.commit(*subscribes).results)

@@ -1,4 +1,4 @@
-"""Short words for what tests do with writers."""
+"""Shorthands for tests of writers."""
 
 from sqew.formats.columns import columns
 from sqew.model import NewMessage

@@ -1,4 +1,4 @@
-"""The delays that a delivery policy stands for."""
+"""Retry delays that a delivery policy stands for."""
 
 import pytest
 

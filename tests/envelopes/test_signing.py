@@ -1,4 +1,4 @@
-"""Envelopes: what is signed, with what, and what can't be."""
+"""Envelopes: the fields that are signed, the signatures, and refusals."""
 
 import base64
 import hashlib

@@ -30,14 +30,14 @@ LEASE_MS = 250
 
 
 class Child:
-    """One life of a producer or consumer."""
+    """A producer's or consumer's single life."""
 
     def __init__(self, process: subprocess.Popen[bytes], history: Path) -> None:
         self.process, self.history = process, history
 
     @property
     def is_at_work(self) -> bool:
-        """It has called the store at least once."""
+        """True if it has called the store at least once."""
         return self.history.exists() and self.history.stat().st_size > 0
 
     def kill(self) -> None:
@@ -45,7 +45,7 @@ class Child:
         self.process.wait()
 
     def ended_by_itself(self) -> str | None:
-        """What it said before it died of something else than a kill."""
+        """Return its output if it died of something else than a kill, else None."""
         code = self.process.poll()
         if code is None or code == -signal.SIGKILL:
             return None

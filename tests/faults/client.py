@@ -1,4 +1,4 @@
-"""A client that writes down what it asks of a store before it asks, and what it is told as soon as it is told."""
+"""A client that records each request to a store before it sends it, and each answer as soon as it has it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.faults.history import Action, Entry, Event, Record, Step, clock
 STANDARD, FIFO = "jobs", "ordered.fifo"
 GROUPS = ("a", "b", "c")
 _FAR = 1_000_000_000
-"""Milliseconds: when this has passed, every lease, delay and backoff of a test has ended."""
+"""Milliseconds after which every lease, delay and backoff of a test has ended."""
 
 
 def create_queues(store: Store, now: int) -> None:
-    """The two queues that the workloads use; made by whoever comes first."""
+    """Create the two queues that the workloads use, unless they exist."""
     store.run([ops.CreateQueue(STANDARD, Policy(), exist_ok=True), ops.CreateQueue(FIFO, Policy(fifo=True), True)], now)
 
 
@@ -43,7 +43,7 @@ class Held(NamedTuple):
 
 
 class Client:
-    """One process's view of a store. Every call and every answer goes to ``record``."""
+    """A process's view of a store. Every call and every answer goes to ``record``."""
 
     def __init__(self, store: Store, record: Record, name: str, now: Callable[[], int]) -> None:
         self.store, self.name, self.now = store, name, now
@@ -116,7 +116,7 @@ class Client:
 
 
 class Workload:
-    """Seeded sends, receives, acks and nacks through one client: what producers and consumers do to a queue."""
+    """A seeded run of sends, receives, acks and nacks through one client, as producers and consumers make them."""
 
     def __init__(self, client: Client, random: Random) -> None:
         self._client, self._random = client, random
@@ -137,7 +137,7 @@ class Workload:
         self._client.send(queue, messages)
 
     def consume(self, most: int = 5, lease_ms: int = 300) -> int:
-        """Receive a few, then finish, give back or forget each."""
+        """Receive a few messages, then finish, give back or forget each."""
         random = self._random
         held = self._client.receive(random.choice((STANDARD, FIFO)), random.randint(1, most), lease_ms)
         fates = [random.random() for _ in held]

@@ -1,4 +1,4 @@
-"""What the fault tests share."""
+"""Fixtures of the fault tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory, where there is one: for tests that sync by the thousand and don't care how well."""
+    """Yield a folder in memory if the system has one, for tests that sync by the thousand and don't care how well."""
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < 256 * 1024 * 1024:
         yield tmp_path
         return

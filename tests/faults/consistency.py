@@ -1,4 +1,4 @@
-"""What must be true of the tables of a store between any two transactions."""
+"""Invariants of a store's tables between any two transactions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FIFO, _FIFO_IN_POSTGRES = "json_extract(q.policy, '$.fifo')", "coalesce((q.poli
 
 
 def problems_of(connection: apsw.Connection) -> list[str]:
-    """What is wrong with a file, in sentences; nothing if it is sound."""
+    """Return sentences on what is wrong with a file; none if it is sound."""
     found = [f"integrity_check: {row[0]}" for row in connection.execute("PRAGMA integrity_check") if row[0] != "ok"]
     if found or not connection.table_exists("main", "sqew_migration"):
         return found
@@ -54,13 +54,13 @@ def problems_of(connection: apsw.Connection) -> list[str]:
 
 
 def problems_of_database(ids: Callable[[str], list[int]]) -> list[str]:
-    """What is wrong with a PostgreSQL database; the ids are the first column of all rows that a statement gives."""
+    """Return what is wrong with a PostgreSQL database; ``ids`` returns the first column of all rows of a statement."""
     dialect = {sentence: query.replace(_FIFO, _FIFO_IN_POSTGRES) for sentence, query in _NEVER_TRUE.items()}
     return [f"{sentence}: {id}" for sentence, query in dialect.items() for id in ids(query)]
 
 
 def rows_of(connection: apsw.Connection) -> dict[str, list[tuple[object, ...]]] | None:
-    """Everything the store keeps, to be compared; None before there is a schema."""
+    """Return everything the store keeps, to be compared; None before there is a schema."""
     if not connection.table_exists("main", "sqew_migration"):
         return None
     names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'sqew_*'").fetchall()

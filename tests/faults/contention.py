@@ -1,4 +1,4 @@
-"""Several clients on one store with one clock, some too slow for their leases: what tokens and leases are for."""
+"""Clients that share a store and a clock, some too slow for their leases: the case for tokens and leases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEASE_MS = 100
 
 
 def contend(path: Path, seed: int, wrap: Wrap, steps: int = 400) -> Verdict:
-    """A seeded interleaving of three clients, judged."""
+    """Run a seeded interleaving of three clients, and judge it."""
     random, clock = Random(seed), ManualClock()
     events: list[Event] = []
     with closing(SQLiteStore(path, now=clock.now(), durability="fast", random=random)) as sqlite:

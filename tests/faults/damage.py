@@ -1,4 +1,4 @@
-"""Files with flipped bits, and what a store makes of them."""
+"""Files with flipped bits, and the outcome of opening them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ QUEUES = {
     "dying": Policy(dead_letter="letters"),
 }
 _MARK = b"\xf0\x9f\x90\x9f"
-"""Every body begins with it, so that flips can be aimed at bodies."""
+"""Bytes that begin every body, so that flips can be aimed at bodies."""
 
 
 class Sample(Struct):
@@ -51,7 +51,7 @@ class Sample(Struct):
 
     folder: Path
     sent: set[tuple[bytes, str]]
-    """Bodies with their headers: what may be delivered."""
+    """Bodies with their headers, as they may be delivered."""
 
     def copy(self, to: Path, *, with_wal: bool) -> Path:
         shutil.copytree(self.folder / ("open" if with_wal else "closed"), to)
@@ -59,21 +59,21 @@ class Sample(Struct):
 
 
 class Outcome(Struct):
-    """What came of opening and draining one damaged file."""
+    """The outcome of opening and draining one damaged file."""
 
     delivered: int = 0
     altered: list[Message] = field(default_factory=list)
-    """Delivered, and not what was sent."""
+    """Messages delivered that are not what was sent."""
     withheld: int = 0
-    """Known to be damaged, and said so."""
+    """Messages known to be damaged, and reported so."""
     errors: Counter[str] = field(default_factory=Counter)
-    """Our own errors."""
+    """Sqew's own errors."""
     foreign: list[BaseException] = field(default_factory=list)
-    """Anyone else's."""
+    """All other errors."""
 
 
 def build(folder: Path) -> Sample:
-    """Some hundred messages of all kinds in all states."""
+    """Send some hundred messages of all kinds, and bring them into all states."""
     (folder / "open").mkdir(parents=True)
     (folder / "closed").mkdir()
     path = folder / "open" / "queue.db"
@@ -118,7 +118,7 @@ def _message(queue: str, number: int, random: Random) -> NewMessage:
 
 
 def flip(file: Path, random: Random, *, at_body: bool = False) -> None:
-    """Damage one place of a file as disks do: a bit, a byte, a few bytes, a sector."""
+    """Flip one place of a file as disks do: a bit, a byte, a few bytes, a sector."""
     data = bytearray(file.read_bytes())
     offset = random.randrange(len(data))
     if at_body:
@@ -138,7 +138,7 @@ def flip(file: Path, random: Random, *, at_body: bool = False) -> None:
 
 
 def open_and_drain(path: Path, sent: set[tuple[bytes, str]]) -> Outcome:
-    """Ask everything of a store, and receive all that it has."""
+    """Run every operation of a store, and receive all that it has."""
     outcome = Outcome()
     try:
         store = SQLiteStore(path, now=NOW, durability="fast")

@@ -1,4 +1,4 @@
-"""A disk that says no: an apsw VFS whose syncs fail on demand, or that takes no more than so many bytes."""
+"""A failing disk: an apsw VFS whose syncs fail on demand, or that takes no more than so many bytes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import apsw
 
 
 class FailingDisk(apsw.VFS):
-    """Real files, except for what is told to fail."""
+    """Real files, except for what the test makes fail."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "")
         self.name = name
         self.syncs_fail = False
         self.room: int | None = None
-        """How many bytes the WAL may still grow by; None: there is no end to it.
+        """Bytes that the WAL may still grow by; None: no limit.
 
         Only the WAL: SQLite forgives a checkpoint that fails and answers the commit before it, but apsw raises what a
         VFS raises. test_full_disk has a real file system for that.

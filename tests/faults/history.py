@@ -1,4 +1,4 @@
-"""What clients asked of a queue and what they were told, and whether the two can both be true.
+"""Histories: requests of clients to a queue with their answers, and a check that the two can both be true.
 
 The yardstick is Jepsen's total-queue: nothing acknowledged is lost, nothing unsent appears, duplicates are counted. To
 it is added what leases and FIFO groups promise. A value stands for one send: it is unique, so that a message is known
@@ -24,7 +24,7 @@ Action = Literal["send", "receive", "ack", "nack", "drain"]
 
 
 class Entry(Struct, frozen=True):
-    """One message within a call or an answer. ``attempt`` says which delivery of it is meant."""
+    """A message within a call or an answer. ``attempt`` is the number of the delivery."""
 
     value: str
     id: int = 0
@@ -34,7 +34,7 @@ class Entry(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """One line of a history."""
+    """A line of a history."""
 
     at: int
     process: str
@@ -51,14 +51,14 @@ _LetGo = dict[tuple[str, int, str], int]
 
 
 def to_file(path: Path) -> Record:
-    """A record that a SIGKILL can't take back: each event is in the kernel before the call goes on."""
+    """Return a record that a SIGKILL can't take back: each event is in the kernel before the call goes on."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     encode = msgspec.json.Encoder().encode
     return lambda event: (os.write(descriptor, encode(event) + b"\n"), None)[1]
 
 
 def from_files(paths: Iterable[Path]) -> list[Event]:
-    """The events of many processes as one history; CLOCK_MONOTONIC is the same for all of them.
+    """Read the events of many processes as one history; CLOCK_MONOTONIC is the same for all of them.
 
     A SIGKILL in the midst of a long write leaves half a line. Its process did nothing after it, so it is passed over.
     """
@@ -86,7 +86,7 @@ class Delivery(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What a history shows, as values (sends) by kind."""
+    """The findings of a history, as values (sends) by kind."""
 
     sent: set[str]
     unknown: set[str]
@@ -99,7 +99,7 @@ class Verdict(Struct, frozen=True):
     lost: set[str]
     """Acknowledged, never finished by anyone, and not there at the end."""
     unexpected: set[str]
-    """Delivered though never sent, or though the send was said to have failed."""
+    """Delivered though never sent, or though the send was reported as failed."""
     zombies: set[str]
     """Delivered by a receive that was called after an ack had been answered."""
     double_claims: set[str]
@@ -172,7 +172,7 @@ class _Pairs:
                 yield self._calls[key], answer
 
     def open(self, action: Action) -> Iterator[Event]:
-        """Calls that may or may not have taken effect."""
+        """Yield the calls that may or may not have taken effect."""
         for key, call in self._calls.items():
             answer = self._answers.get(key)
             if call.action == action and (answer is None or answer.step == "unknown"):
@@ -223,7 +223,7 @@ def _double_claims(let_go: _LetGo, by_value: dict[str, list[Delivery]]) -> set[s
 
 
 def _in_hand(let_go: _LetGo, first: Delivery, second: Delivery) -> bool:
-    """Whether the first delivery was still its holder's when the second was made."""
+    """Return True if the first delivery was still its holder's when the second was made."""
     released_at = let_go.get((first.value, first.attempt, first.process))
     return second.now < first.expires_at and (released_at is None or released_at > second.answered_at)
 

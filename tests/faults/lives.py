@@ -30,14 +30,14 @@ Wrap = Callable[[SQLiteStore], Store]
 
 
 class Cut(Struct):
-    """What one power cut did."""
+    """The effects of one power cut."""
 
     seed: int
     number: int
     transactions_lost: int = 0
-    """Answered, and not in the file."""
+    """Transactions answered, and not in the file."""
     unfinished_arrived: bool = False
-    """The transaction that was under way is in the file, though nobody was told."""
+    """True if the transaction that was under way is in the file, though it was never answered."""
     problems: list[str] = []
 
 
@@ -46,7 +46,7 @@ class Story(Struct):
 
     cuts: list[Cut]
     verdict: Verdict | None
-    """Of the whole history; None where the file was beyond use, or where losing is allowed."""
+    """The verdict on the whole history; None if the file was beyond use, or losing is allowed."""
 
     @property
     def problems(self) -> list[str]:
@@ -54,7 +54,7 @@ class Story(Struct):
 
 
 class _Life:
-    """From power on to power cut. The simulated process lives on a little after the cut, where nobody sees it."""
+    """A life from power on to power cut. The simulated process goes on a little after the cut, unseen."""
 
     def __init__(self, folder: Path, images: dict[str, bytes], random: Random) -> None:
         folder.mkdir()
@@ -154,7 +154,7 @@ def _work_until_cut(
 
 
 class _Watched:
-    """A store that shows each commit before the client is told of it."""
+    """A store that shows each commit before the client gets its answer."""
 
     def __init__(self, store: Store, committed: Callable[[], None]) -> None:
         self._store, self._committed = store, committed
@@ -169,7 +169,7 @@ class _Watched:
 
 
 def _look(folder: Path, images: dict[str, bytes]) -> tuple[Any, list[str]]:
-    """Open what a cut left with nothing but SQLite."""
+    """Open the files that a cut left with nothing but SQLite; return the rows and the problems."""
     folder.mkdir()
     for name, image in images.items():
         (folder / name).write_bytes(image)
@@ -178,7 +178,7 @@ def _look(folder: Path, images: dict[str, bytes]) -> tuple[Any, list[str]]:
 
 
 def _losses(folder: Path, images: dict[str, bytes], shared: bytes) -> list[str]:
-    """Open it beside the shared memory, as after a kill: nothing is missing, so nothing must be told."""
+    """Open it beside the shared memory, as after a kill, and return the losses reported: there must be none."""
     folder.mkdir()
     for name, image in {**images, f"{FILE}-shm": shared}.items():
         (folder / name).write_bytes(image)
@@ -190,7 +190,7 @@ def _losses(folder: Path, images: dict[str, bytes], shared: bytes) -> list[str]:
 
 
 def _compare(cut: Cut, life: _Life, found: Any, durability: Durability) -> None:
-    """The file must hold exactly what some transaction left: the last answered or a later one, if it is durable."""
+    """Check that the file holds exactly what a transaction left: the last answered or a later one, if it is durable."""
     matching = [index for index, state in enumerate(life.states) if state == found]
     if not matching:
         cut.problems.append("the file holds what no transaction left")

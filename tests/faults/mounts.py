@@ -48,13 +48,13 @@ def in_own_mounts(test: Test) -> Test:
 
 
 def mount_small_disk(at: Path, size: int) -> Path:
-    """A file system of so many bytes."""
+    """Mount a file system of so many bytes."""
     _call("mount", b"tmpfs", os.fsencode(at), b"tmpfs", 0, f"size={size}".encode())
     return at
 
 
 def make_read_only(at: Path) -> None:
-    """Even root can't write to it."""
+    """Make a folder read-only, even for root."""
     path = os.fsencode(at)
     _call("mount", path, path, None, _BIND, None)
     _call("mount", None, path, None, _BIND | _REMOUNT | _READ_ONLY, None)

@@ -1,4 +1,4 @@
-"""Events, endpoints and schedules in a file or a database at which servers live and die, and what became of all."""
+"""Events, endpoints and schedules in a file or a database at which servers live and die, and a check of their fate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ FLAGS = [
 
 
 async def fails_at_first(received: Received, writer: asyncio.StreamWriter) -> bool:
-    """Answers every third event with an error, and then with a reset, before it takes it."""
+    """Answer every third event with an error, then with a reset, before accepting it."""
     value, attempt = json.loads(received.body), received.headers["x-sqew-attempt"]
     if value % 3 == 0 and attempt == "1":
         return await status(503)(received, writer)
@@ -66,17 +66,17 @@ async def takes_its_time(received: Received, writer: asyncio.StreamWriter) -> bo
 
 
 class Place(Protocol):
-    """Where a newsroom keeps everything."""
+    """A place where a newsroom keeps everything."""
 
     database: str | None
-    """What servers are told; None: the file in their folder."""
+    """The URL for servers; None: the file in their folder."""
     flags: Sequence[str]
-    """What they are told besides."""
+    """Further flags for servers."""
 
     def open(self, now: int) -> Store: ...
 
     def inconsistencies(self) -> list[str]:
-        """What is wrong with it, whoever else is at it."""
+        """Return what is wrong with it, whatever other processes are at it."""
 
 
 class File:
@@ -97,7 +97,7 @@ class File:
 
 
 class Database:
-    """A PostgreSQL database. Servers that look for work all the time would leave each other no time to start."""
+    """A PostgreSQL database. Servers that poll all the time would leave each other no time to start."""
 
     flags = ("--delivery-poll-ms", "200", "--schedule-poll-ms", "200")
 
@@ -113,7 +113,7 @@ class Database:
 
 
 class Newsroom:
-    """All of it, seen from a process that is never killed."""
+    """A newsroom, seen from a process that is never killed."""
 
     def __init__(self, place: Place, hook: Hook) -> None:
         self.place, self.hook = place, hook
@@ -158,7 +158,7 @@ class Newsroom:
         return [self.run(GetSchedule(name)) for name in self.first_slots]
 
     def wait_until_all_is_done(self, patience_s: float = 60) -> None:
-        """Until all of before now is posted, and every slot up to now has fired; as long as posts still arrive."""
+        """Wait until everything up to now is posted and every slot has fired, as long as posts still arrive."""
         now, arrived, since = self.clock.now(), -1, 0.0
         while left := self._left_of(now):
             if arrived != (arrived := len(self.hook.received())):
@@ -171,13 +171,13 @@ class Newsroom:
         return late + [delivery for delivery in self.deliveries() if delivery.created_at <= then]
 
     def messages(self, queue: str) -> list[Message]:
-        """All that are in a queue."""
+        """Return all messages of a queue."""
         last: int = self.run(LastId())
         found: list[Message] = self.run(Scan(queue, 0, last, last + 1)).messages
         return found
 
     def problems(self, published: set[int]) -> list[str]:
-        """Everything that is not as it should be, now that all servers have ended."""
+        """Return everything that is not as it should be, now that all servers have ended."""
         found = self.place.inconsistencies() + self._wrong_slots()
         inbox = Counter(json.loads(message.body) for message in self.messages("inbox"))
         if inbox != Counter(published):
@@ -189,7 +189,7 @@ class Newsroom:
         return found
 
     def _wrong_slots(self) -> list[str]:
-        """Schedules whose slots were not sent once each, from the first to the last."""
+        """Return the schedules whose slots were not sent once each, from the first to the last."""
         sent = {name: Counter[str]() for name in self.first_slots}
         for queue in ("ticks", "heard"):
             for message in self.messages(queue):
@@ -213,13 +213,13 @@ class Newsroom:
         return found
 
     def posted_twice(self) -> int:
-        """How often an endpoint that refuses nothing got the same delivery again."""
+        """Count the repeated deliveries to endpoints that refuse nothing."""
         posts = [*self.hook.received("/steady"), *self.hook.received("/slow")]
         return len(posts) - len({request.headers["x-sqew-delivery"] for request in posts})
 
 
 class Press(threading.Thread):
-    """Publishes until it is told to end, and keeps what it published."""
+    """A publisher that runs until it is ended, and keeps what it published."""
 
     def __init__(self, newsroom: Newsroom, seed: int) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ VALUES = {
     "no UTF-8": "CAST(x'ff61' AS TEXT)",
     "huge": "4611686018427387904",
 }
-"""What a column may turn into."""
+"""Values that a column may turn into."""
 
 
 class Column(Struct, frozen=True):
@@ -119,7 +119,7 @@ class Column(Struct, frozen=True):
 
 
 def build(path: Path) -> None:
-    """Some rows in every table, with something due of all that has its time."""
+    """Make some rows in every table, with something due in each that has due times."""
     store = SQLiteStore(path, now=NOW, durability="fast", random=Random(0))
     policies = {
         "jobs": Policy(max_attempts=3),
@@ -194,7 +194,7 @@ def build(path: Path) -> None:
 
 
 def columns_of(path: Path) -> Iterator[Column]:
-    """Every column that can be altered: ids of rows are no part of their records."""
+    """Yield every column that can be altered: ids of rows are no part of their records."""
     with closing(apsw.Connection(str(path))) as connection:
         tables = [
             name
@@ -222,7 +222,7 @@ def single_key(connection: apsw.Connection, table: str) -> bool:
 
 
 class Typeless:
-    """A file whose schema was taken away, so that its rows take whatever they are given. Indexes: with them or not."""
+    """A file whose schema was taken away, so that its rows accept any value. It keeps its indexes or not."""
 
     def __init__(self, origin: Path, folder: Path, *, indexes: bool) -> None:
         self.path = folder / "typeless.db"
@@ -240,7 +240,7 @@ class Typeless:
                 connection.execute("DELETE FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL")
 
     def alter(self, to: Path, column: Column, value: str, row: int) -> bool:
-        """Make a copy in which a column of one row has another value; whether that is possible."""
+        """Make a copy in which a column of one row has another value; return False if that is impossible."""
         shutil.copy(self.path, to)
         with closing(apsw.Connection(str(to))) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
@@ -268,14 +268,14 @@ def _typeless(sql: str) -> str:
 
 
 class Outcome(Struct):
-    """What came of asking everything of one file."""
+    """The outcome of asking everything of one file."""
 
     foreign: list[str] = field(default_factory=list)
-    """Errors that are not ours, and messages that are none."""
+    """Errors that are not Sqew's, and messages that are none."""
     damage: list[str] = field(default_factory=list)
     """Operations that could not be done for damage."""
     delivered: dict[str, int] = field(default_factory=dict)
-    """How many messages each queue has delivered."""
+    """The number of messages that each queue has delivered."""
     fired: int = 0
     posted: int = 0
 
@@ -285,7 +285,7 @@ QUEUES = ("jobs", "lanes", "jobs.fifo", "kept", "letters", "events", "staged", "
 
 
 class Inquiry:
-    """Everything that can be asked of a store, asked of one."""
+    """An inquiry that runs every operation on a store."""
 
     def __init__(self, path: Path) -> None:
         self.outcome = Outcome()

@@ -15,7 +15,7 @@ from sqew.stores.sqlite import SQLiteStore
 
 
 class Sound:
-    """No bug: passes everything on. The others change one thing."""
+    """A store without a bug, which passes everything on. The others change one thing."""
 
     def __init__(self, store: SQLiteStore) -> None:
         self.store = store
@@ -28,7 +28,7 @@ class Sound:
 
 
 class _AnswersTooEarly(Sound):
-    """Answers some operations at once and commits them when a few have come together."""
+    """A store that answers some operations at once and commits them when a few have come together."""
 
     together = 5
     early: type[ops.Operation[Any]]
@@ -70,7 +70,7 @@ class AnswersSendsBeforeCommit(_AnswersTooEarly):
 
 
 class IgnoresTokens(Sound):
-    """Settles by id alone, so that who has lost a lease can still end the message."""
+    """A store that settles by id alone, so that a caller that has lost its lease can still end the message."""
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         return self.store.run([self._without_token(operation) for operation in operations], now)
@@ -83,7 +83,7 @@ class IgnoresTokens(Sound):
 
 
 class DoesNotLease(Sound):
-    """Shows the next messages instead of taking them."""
+    """A store that shows the next messages instead of taking them."""
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         commit = self.store.run([self._peek(operation) for operation in operations], now)
@@ -103,7 +103,7 @@ class DoesNotLease(Sound):
 
 
 class NeverSyncs(Sound):
-    """Says durable and leaves it to the operating system."""
+    """A store that claims to be durable and leaves it to the operating system."""
 
     def __init__(self, store: SQLiteStore) -> None:
         super().__init__(store)
@@ -111,7 +111,7 @@ class NeverSyncs(Sound):
 
 
 class BreaksFifo(Sound):
-    """Shows every message of a FIFO group to receivers, not only its head."""
+    """A store that shows every message of a FIFO group to receivers, not only its head."""
 
     def run(self, operations: Sequence[ops.Operation[Any]], now: int) -> Commit:
         self.store.connection.execute("UPDATE sqew_message SET due_at = available_at WHERE due_at IS NULL")

@@ -5,12 +5,12 @@ test runs exactly as it does in production (with locking_mode = EXCLUSIVE the WA
 path). Beside each file the VFS keeps its durable image, as of the last xSync, and every write and truncation since. A
 power cut takes the durable images and lets a random part of what is pending through.
 
-What may happen to pending changes is what a disk that keeps its promises may do: any set of 512-byte sectors arrives,
+Pending changes may suffer what a disk that keeps its promises may do: any set of 512-byte sectors arrives,
 in any order, except that two writes of one sector arrive in their order (the page cache holds one version); bytes
 beside a write stay (SQLite's "powersafe overwrite", which its unix VFS assumes); a file may have grown without the data
 that made it grow; a file that was made, deleted or made anew may be there or not until its folder is synced. SQLite's
 unix VFS syncs the folder with the first sync of a new journal or WAL, and so does this one. The shared memory is left
-out: whoever opens the file first makes it anew.
+out: the first process to open the file makes it anew.
 """
 
 from __future__ import annotations
@@ -82,11 +82,10 @@ class Disk(apsw.VFS):
         self.name, self.folder = name, folder
         self.events = 0
         self.cut_at: int | None = None
-        """The write, sync, truncation or deletion after which the power fails; `on_cut` is told once."""
+        """The write, sync, truncation or deletion after which the power fails; `on_cut` is called once."""
         self.on_cut: Callable[[dict[str, bytes]], None] = lambda images: None
         self.failing_syncs = 0
-        """How many of the next syncs fail. As in Linux, what they should have written is then lost, and the next one
-        says that all is well."""
+        """The number of next syncs that fail. As in Linux, their data are then lost, and the next one succeeds."""
         self._random = random
         self._entries: dict[str, Content] = {}
         self._folder_as_synced: dict[str, Content] = {}
@@ -123,7 +122,7 @@ class Disk(apsw.VFS):
         self._folder_changes.clear()
 
     def contents(self) -> dict[str, Content]:
-        """The files as they stand, by name."""
+        """Return the files as they stand, by name."""
         return dict(self._entries)
 
     def tick(self) -> None:
@@ -132,7 +131,7 @@ class Disk(apsw.VFS):
             self.on_cut(self.after_cut())
 
     def after_cut(self) -> dict[str, bytes]:
-        """The files that are there when the power comes back."""
+        """Return the files that are there when the power comes back."""
         random = self._random
         # All, none and everything between: each finds what the others hide.
         chance = random.choice((0.0, 1.0, 0.5, 0.9, random.random()))

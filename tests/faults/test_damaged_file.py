@@ -1,4 +1,4 @@
-"""Bits that flipped on the disk: what was altered is never delivered, and nothing but our own errors comes out."""
+"""Bits that flipped on the disk: no altered message is delivered, and only Sqew's own errors come out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
 
 
 class Flips:
-    """What many damaged files came to, together."""
+    """The outcomes of many damaged files, together."""
 
     def __init__(self, sample: Sample, folder: Path, place: str, seeds: range) -> None:
         self.outcomes: list[Outcome] = []

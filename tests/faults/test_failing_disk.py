@@ -1,4 +1,4 @@
-"""EIO on fsync: nobody knows what is on the disk then, and only reading it anew can tell."""
+"""EIO on fsync: the contents of the disk are unknown then, and only reading it anew can tell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def send(client: Client, *values: str) -> None:
 
 
 def shut(store: SQLiteStore) -> None:
-    """Close whatever state it is in: what close says to a failing disk is another test's concern."""
+    """Close the store whatever state it is in: close's answer to a failing disk is another test's concern."""
     with suppress(StoreError, apsw.Error):
         store.close()
 
@@ -113,7 +113,7 @@ def test_a_fsync_that_fails_while_the_file_is_made_is_told(tmp_path: Path, disk:
 
 
 def test_closing_on_a_failing_disk_raises_our_own_error_or_none(tmp_path: Path, disk: FailingDisk) -> None:
-    """Regression: close let SQLite's own IOError through."""
+    """Check a regression: close let SQLite's own IOError through."""
     store = SQLiteStore(tmp_path / "queue.db", now=1, vfs=disk.name)
     create_queues(store, 1)
 
@@ -124,7 +124,7 @@ def test_closing_on_a_failing_disk_raises_our_own_error_or_none(tmp_path: Path, 
 
 
 def test_a_closed_store_says_that_it_is_closed(tmp_path: Path) -> None:
-    """Regression: SQLite's own ConnectionClosedError came through."""
+    """Check a regression: SQLite's own ConnectionClosedError came through."""
     store = SQLiteStore(tmp_path / "queue.db", now=1)
     store.close()
 

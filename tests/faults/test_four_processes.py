@@ -1,4 +1,4 @@
-"""Many processes on one file: claims, sends and the first opening."""
+"""Processes on one file: claims, sends and the first opening."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENDS = 250  # calls of each of two producers, of up to 20 messages each
 
 
 class NewIds:
-    """Watches ids become visible: one that appears must be above every one that was there before."""
+    """A watcher of ids as they become visible: a new one must be above every one that was there before."""
 
     def __init__(self, path: Path) -> None:
         self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -74,7 +74,7 @@ def test_four_processes_claim_from_one_file_without_double_claims_or_loss(
 
 
 def sends_against_the_order_of_ids(history: list[Event]) -> list[Event]:
-    """Sends that were called after another was answered and yet got a lower id."""
+    """Return the sends that were called after another was answered and yet got a lower id."""
     highest, wrong = 0, []
     floor: dict[tuple[str, int], int] = {}
     for event in history:
@@ -91,7 +91,7 @@ def sends_against_the_order_of_ids(history: list[Event]) -> list[Event]:
 
 
 def test_two_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
-    """Regression: the second one found its own stale picture of the schema and failed with "table already exists"."""
+    """Check a regression: the second had a stale picture of the schema and failed with "table already exists"."""
     path = str(tmp_path / "queue.db")
     with closing(connect(path)) as first, closing(connect(path)) as second:
         # Both have looked and found nothing.
@@ -116,7 +116,7 @@ def test_six_processes_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 def test_opening_a_file_that_is_up_to_date_writes_nothing_to_it(tmp_path: Path) -> None:
-    """Regression: PRAGMA auto_vacuum wrote its setting again at each opening, under the write lock, with an fsync."""
+    """Check a regression: PRAGMA auto_vacuum wrote its setting at each opening, under the write lock, with an fsync."""
     path = tmp_path / "queue.db"
     SQLiteStore(path, now=1).close()
     before = path.read_bytes()
@@ -139,7 +139,7 @@ def test_a_file_can_be_opened_while_another_process_writes_to_it(tmp_path: Path)
 
 
 def test_one_receive_never_hands_out_a_message_twice(tmp_path: Path) -> None:
-    """Regression: with a lease of no length a FIFO group's head was ready again within the same receive."""
+    """Check a regression: with a lease of no length a FIFO group's head was ready again within the same receive."""
     with closing(SQLiteStore(tmp_path / "queue.db", now=1)) as store:
         store.run([CreateQueue("q.fifo", Policy(fifo=True))], 1)
         store.run([Send("q.fifo", [NewMessage(b"1"), NewMessage(b"2")])], 2)

@@ -27,7 +27,7 @@ RESERVE = 16 * MIB
 
 
 class SmallDisk:
-    """A store on a disk of 48 MiB, and a client that fills it. Time goes on: the store looks at it now and then."""
+    """A store on a disk of 48 MiB, and a client that fills it. Time goes on: the store checks its room now and then."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = mount_small_disk(folder, SIZE)
@@ -61,7 +61,7 @@ class SmallDisk:
         assert self.free > 0, "the reserve is gone"
 
     def take_everything_else(self) -> Path:
-        """Another program fills the disk to its last block."""
+        """Fill the disk to its last block, as another program might."""
         ballast = self.folder / "ballast"
         with ballast.open("wb", buffering=0) as file, suppress(OSError):
             while True:
@@ -76,7 +76,7 @@ class SmallDisk:
         return held
 
     def judge(self) -> None:
-        """Nothing acknowledged is lost, and the file is sound."""
+        """Check that no acknowledged message is lost, and that the file is sound."""
         Client(self.store, self.events.append, "drain", self.now).drain()
         verdict = check(self.events)
         assert not verdict.violations, str(verdict)

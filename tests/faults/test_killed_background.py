@@ -76,7 +76,7 @@ def kill_and_judge(folder: Path, newsroom: Newsroom, kills: int, seed: int, serv
 
 
 def account(newsroom: Newsroom, kills: int) -> tuple[int, int]:
-    """How often something was posted again, and how many slots have fired; and a line that says so."""
+    """Print and return the number of repeated posts and of slots that have fired."""
     twice, slots = newsroom.posted_twice(), sum(schedule.fired for schedule in newsroom.schedules())
     print(f"\n{kills} kills: {len(newsroom.hook.received())} posts ({twice} again), {slots} slots")  # noqa: T201
     return twice, slots

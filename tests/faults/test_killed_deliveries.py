@@ -14,9 +14,9 @@ from tests.support.postgres import new_database
 from tests.support.serving import STORES, Serving, serving
 
 TIMEOUT_S = 5.0
-"""What `delivery_timeout_ms` is unless somebody sets it."""
+"""The default of `delivery_timeout_ms`, in seconds."""
 GENEROUS_S = 4.0
-"""For a server to look, on a machine that has other things to do."""
+"""Seconds allowed for a server to look, on a machine that has other things to do."""
 FLAGS = ("--delivery-allow", "127.0.0.1")
 
 

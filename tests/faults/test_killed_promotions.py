@@ -1,4 +1,4 @@
-"""kill -9 of the server in the middle of a promotion: every message is in the queue once, whoever finishes it."""
+"""Promotions whose server is killed (kill -9): every message is in the queue once, by whichever process finishes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHIN_S = 60.0
 
 
 class Place:
-    """Where a server keeps its queues, as it is while the server is dead or alive."""
+    """A place where a server keeps its queues, readable while the server is dead or alive."""
 
     def __init__(self, store: str, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Place:
         return serving(self._folder, "--durability", "durable", database=self.database)
 
     def left(self) -> int:
-        """How many messages are staged."""
+        """Count the messages that are staged."""
         if self.database is not None:
             return int(fetch_column(self.database, LEFT)[0])
         with closing(apsw.Connection(str(self._folder / "queue.db"), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
@@ -57,7 +57,7 @@ def stage_all(server: Serving) -> None:
 
 
 def promote(server: Serving) -> dict[str, object] | None:
-    """The answer; None if there was none."""
+    """Promote the epoch and return the answer; None if there was none."""
     with contextlib.suppress(OSError, http.client.HTTPException):
         answer = server.call("POST", f"{EPOCH}/promote", {"parts": {"p": COUNT}}, timeout=WITHIN_S)
         assert answer.status == 200, answer
@@ -137,7 +137,7 @@ def test_two_servers_that_promote_the_same_epoch_at_once_add_every_message_once(
 
 
 def stage_both(*servers: Serving) -> None:
-    """Hand in the batches of one part by two servers at a time, each of them twice."""
+    """Stage the batches of one part by two servers at a time, each of them twice."""
     with ThreadPoolExecutor() as threads:
         for start in range(0, COUNT, BATCH):
             messages = [{"message": number} for number in range(start, start + BATCH)]

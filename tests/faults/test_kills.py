@@ -1,4 +1,4 @@
-"""kill -9 of producers and consumers under load, judged by Jepsen's total-queue."""
+"""Producers and consumers killed (kill -9) under load, judged by Jepsen's total-queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kill -9 of the server while many clients send and receive over HTTP, judged by Jepsen's total-queue."""
+"""A server killed (kill -9) while many clients send and receive over HTTP, judged by Jepsen's total-queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A write-ahead log that was damaged after a kill: SQLite drops what was committed, and that is told."""
+"""A write-ahead log that was damaged after a kill: SQLite drops committed transactions, and that is reported."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, see: Callable[[str], object]) -> None
 
 
 def meddle(monkeypatch: pytest.MonkeyPatch, before: str, act: Callable[[], object]) -> None:
-    """Have others act once, just before a statement is executed that begins in this way."""
+    """Call ``act`` once, as another process, just before a statement is executed that begins in this way."""
     left = [act]
 
     def see(statement: str) -> None:

@@ -1,4 +1,4 @@
-"""Columns that turned into something else: no error but our own comes out, and the rows beside them are delivered."""
+"""Columns that turned into something else: only Sqew's own errors come out, and the rows beside them are delivered."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.faults.oddities import (
 )
 
 UNKNOWN = frozenset({"sqew_queue.name"})
-"""What says whose the others are: its queue is found under another name."""
+"""Columns by which other rows are found: their queue goes by another name then."""
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def test_a_row_that_sqlite_can_not_read_stopped_upkeep_or_the_whole_file(
 
 
 def unreadable(sample: Path, table: str) -> Iterator[bytes]:
-    """The file with one bit flipped in the length of the header of each of a table's rows, which are in one page."""
+    """Yield the file with one bit flipped in the header length of each of a table's rows, which are in one page."""
     content = sample.read_bytes()
     with closing(apsw.Connection(str(sample))) as connection:
         root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get

@@ -1,4 +1,4 @@
-"""The harness is tested: each planted bug must be caught, and by the check that is there for it."""
+"""The harness under test: each planted bug must be caught, and by the check that is there for it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ CRASHES = 4
 
 
 class Servers:
-    """As many servers on one database as are wanted, each replaced when it is killed."""
+    """A number of servers on one database, each replaced when it is killed."""
 
     def __init__(self, folder: Path, database: str, stack: contextlib.ExitStack) -> None:
         self._folder, self._database, self._stack = folder, database, stack
@@ -42,8 +42,9 @@ class Servers:
 
 
 def drain(database: str) -> list[Event]:
-    """Take all that is left. The servers still run: what one of them gives back, because nobody waited for it any more,
-    is locked at that moment, and who drains steps over it."""
+    """Take all that is left. The servers still run: a message that one gives back, its waiter being gone, is locked at
+    that moment, and a receive skips it.
+    """
     events: list[Event] = []
     now = Clock().now
     deadline = time.monotonic() + 10
@@ -61,7 +62,7 @@ def _is_left(store: Awaited, now: int) -> bool:
 
 
 def judge(clients: list[HttpClient], target: Target, database: str) -> Verdict:
-    """What the clients were told, compared with what is left, once they have ended."""
+    """Compare the answers of the clients, once they have ended, with what is left."""
     target.over.set()
     for client in clients:
         client.join(30)

@@ -6,7 +6,7 @@ from tests.faults.history import Action, Entry, Event, Step, check
 
 
 class Script:
-    """Writes a history one event at a time."""
+    """A history written one event at a time."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -15,7 +15,7 @@ class Script:
         self.events.append(Event(len(self.events), process, call, step, action, now, list(entries)))
 
     def both(self, process: str, call: int, action: Action, *entries: Entry, now: int = 0) -> None:
-        """A call and, at once, its answer."""
+        """Add a call and, at once, its answer."""
         self.add(process, call, "call", action, *(() if action in ("receive", "drain") else entries), now=now)
         self.add(process, call, "ok", action, *entries, now=now)
 

@@ -47,7 +47,7 @@ def flips_in_header(path: Path, body: bytes, to: Path) -> Iterator[int]:
 
 
 def cells(content: bytes, body: bytes) -> Iterator[int]:
-    """Where the rows begin that have this body. It may also stand where a row was that has been moved."""
+    """Yield the places where rows with this body begin. It may also stand where a row was that has been moved."""
     for found in re.finditer(re.escape(body), content):
         first = found.start() // PAGE * PAGE
         page = content[first : first + PAGE]
@@ -59,7 +59,7 @@ def cells(content: bytes, body: bytes) -> Iterator[int]:
 
 
 def unreadable(path: Path) -> int:
-    """How many messages can't be read, while their ids can."""
+    """Count the messages that can't be read, while their ids can."""
     lost = 0
     with closing(apsw.Connection(str(path))) as connection:
         for (id,) in connection.execute("SELECT id FROM sqew_message NOT INDEXED").fetchall():

@@ -31,7 +31,7 @@ def use(path: Path) -> None:
 
 
 def refused(path: Path, error: type[SqewError], says: str) -> None:
-    """Opening raises exactly this error, in a sentence that names the place."""
+    """Check that opening raises exactly this error, in a sentence that names the place."""
     with pytest.raises(error, match=says) as refusal:
         open_store(path)
     assert type(refusal.value) is error

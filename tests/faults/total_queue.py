@@ -1,4 +1,4 @@
-"""Clients that send and receive over HTTP whatever becomes of the servers, and note what they ask and are told."""
+"""Clients that send and receive over HTTP whatever becomes of the servers, and record requests and answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNAVAILABLE = 503
 
 
 class Lost(Exception):
-    """No answer: whether it was done, nobody can say."""
+    """An answer that never came: the request may have been carried out or not."""
 
 
 class Target:
@@ -33,7 +33,7 @@ class Target:
 
 
 class HttpClient(threading.Thread):
-    """One client with one connection. It notes what it asks and what it is told."""
+    """A client with one connection. It records its requests and their answers."""
 
     def __init__(self, name: str, target: Target, *, sends: bool) -> None:
         super().__init__(name=name)
@@ -142,13 +142,13 @@ def new_clients(target: Target) -> list[HttpClient]:
 
 
 def make_queues(server: Serving) -> None:
-    """The two queues that they use."""
+    """Create the two queues that the clients use."""
     for name in (STANDARD, FIFO):
         assert server.call("POST", "/queues", {"name": name, "dlq": None, "max_attempts": None}).status == 201
 
 
 def work_for(clients: Iterable[HttpClient], seconds: float) -> None:
-    """Let them work for a while, counted from when they have all been answered."""
+    """Let the clients work for a while, counted from when they have all been answered."""
     before = {client: client.done for client in clients}
     deadline = time.monotonic() + 60
     while any(client.done <= done for client, done in before.items()):

@@ -41,7 +41,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 @st.composite
 def columns(draw: st.DrawFn) -> Columns:
-    """Any messages: columns of different values, and columns of one."""
+    """Draw messages of any kind: columns of different values, and columns of one."""
     count = draw(st.integers(0, 40))
     values: dict[str, Any] = {}
     for name, value in VALUES.items():
@@ -63,7 +63,7 @@ def streamed(names: tuple[str, ...], *parts: Columns) -> bytes:
 
 
 def as_read(name: str, value: Any) -> Any:
-    """A value as pyarrow shows it."""
+    """Return a value as pyarrow shows it."""
     if value is None:
         return None
     if name == "body":

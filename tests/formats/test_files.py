@@ -1,4 +1,4 @@
-"""Reading JSONL and CSV: what is a body, and what is set aside."""
+"""Reading JSONL and CSV: the lines that become bodies, and those set aside."""
 
 import gzip
 
@@ -11,7 +11,7 @@ from sqew.rules.rules import Limits
 
 @pytest.fixture
 def read(tmp_path):
-    """The bodies and the rejects of a file with that in it."""
+    """Return a function that writes a file and returns its bodies and rejects."""
 
     def read(content, format="jsonl", name="in", **options):
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""Messages as lines of JSON: what goes out comes back in."""
+"""Messages as lines of JSON: an export can be imported again."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ JSON = st.recursive(
 
 @st.composite
 def json_bodies(draw):
-    """JSON as people write it: indented, escaped or not, with space around it."""
+    """Draw JSON as people write it: indented, escaped or not, with space around it."""
     value = draw(JSON)
     text = json.dumps(value, indent=draw(st.sampled_from([None, 1])), ensure_ascii=draw(st.booleans()))
     return (draw(WHITESPACE) + text + draw(WHITESPACE)).encode()
@@ -59,7 +59,7 @@ def carry(q, source="orders", to="copy"):
 
 
 def told(message):
-    """What must survive: everything but the id, and the attempts that start anew."""
+    """Return all that must survive: everything but the id, and the attempts that start anew."""
     return (
         message.body, message.format, message.headers, message.priority, message.lane, message.group, message.key,
         message.available_at, message.expires_at,
@@ -215,7 +215,7 @@ def test_an_export_sees_one_moment_and_holds_nobody_up(q):
 
 
 def test_a_queue_in_memory_can_be_carried_to_another_line_by_line():
-    """There the export reads on the same connection, and each line that was sent broke it off."""
+    """Check this in memory, where the export reads on the same connection: each line that was sent broke it off."""
     with Queue.open(":memory:") as q:
         q.create("orders")
         q.create("copy")
@@ -338,7 +338,7 @@ def test_no_line_raises_anything_but_our_own_errors(line):
 
 
 def test_a_message_that_was_damaged_is_left_out_and_not_invented(q):
-    """One of them kept a whole export from being imported."""
+    """Check the import: a single damaged message kept a whole export from being imported."""
     lines = [b'{"id":7,"damaged":true}', b'{"body":1}']
 
     assert list(q.import_lines("orders", lines)) == [1]

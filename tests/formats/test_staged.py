@@ -1,4 +1,4 @@
-"""Messages that wait to be promoted: read, checked and packed by the thousand."""
+"""Staged messages: read, checked and packed by the thousand."""
 
 import msgspec
 import pytest
@@ -33,7 +33,7 @@ def unpacked(messages, *, in_order=False):
 
 
 def written(message):
-    """A message as a client writes it."""
+    """Return a message as a client writes it."""
     body = msgspec.Raw(message.body) if message.format == "json" else message.body.decode()
     fields = {name: getattr(message, name) for name in NewMessage.__struct_fields__ if name != "body"}
     return {"message": body, **{name: value for name, value in fields.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Lint for docstrings: a function's begins with a verb, a class's and a module's with a noun.
+"""A lint for docstrings: a function's begins with a verb, a class's and a module's with a noun.
 
 `python3 dev check` runs it over `src`; `python tests/house/english.py FOLDER …` over other folders. What a docstring
 should look like, before and after, is in CONTRIBUTING.md.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 def _words(name: str) -> frozenset[str]:
-    """Read a list of words, each of which says in its first line what it is for."""
+    """Read a list of words. Its first line says what the list is for."""
     lines = (Path(__file__).parent / "words" / f"{name}.txt").read_text().splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 

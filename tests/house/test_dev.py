@@ -1,4 +1,4 @@
-"""The task runner: what it remembers, and what it says where it can't go on."""
+"""The task runner: the set-up that it remembers, and its errors when it can't go on."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ DEV = Path(__file__).parents[2] / "dev"
 
 @pytest.fixture
 def dev(tmp_path, monkeypatch):
-    """The script as a module, at home in an empty folder, noting what it would have run."""
+    """Return the script as a module, with an empty folder as its root; it records commands instead of running them."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     loader = SourceFileLoader("dev", str(DEV))
     spec = spec_from_loader("dev", loader)
@@ -196,7 +196,7 @@ def test_a_place_that_a_benchmark_can_not_write_to_ended_in_a_traceback(tmp_path
 
 @pytest.fixture
 def npm(dev, monkeypatch):
-    """Node.js and npm on the path, and what the tests ask of it; npm itself is not run."""
+    """Put Node.js and npm on the path, and packages that tests require; npm itself is not run."""
     tests = dev.ROOT / "tests"
     folders = [tests / "envelopes" / "sns_validator", tests / "http" / "dialects" / "aws" / "clients"]
     for asked in folders:
@@ -353,7 +353,7 @@ def test_a_suite_that_can_not_be_read_has_failed(suite, capfd):
 
 @pytest.fixture
 def begin():
-    """Starts processes whose stderr is read, and ends those that are left with all that they started."""
+    """Yield a function that starts processes and reads their stderr; kill all that are left, with their children."""
     processes = []
 
     def heed_signals():
@@ -377,7 +377,7 @@ def begin():
 
 @pytest.fixture
 def home(tmp_path):
-    """A folder with the script and an environment that is set up already."""
+    """Return a folder with the script and an environment that is set up already."""
     shutil.copy(DEV, tmp_path / "dev")
     (tmp_path / "pyproject.toml").write_text("[project]")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)

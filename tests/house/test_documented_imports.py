@@ -1,4 +1,4 @@
-"""The imports that programs were written with go on working, wherever their modules live now."""
+"""Documented imports: they go on working for programs written with them, wherever their modules live now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The drawing that opens docs/architecture.md has the rooms that there are."""
+"""The drawing that opens docs/architecture.md: its rooms are the packages that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 DRAWING = PAGE.split("```")[1]
 KEPT_FOR_PROGRAMS = {"lab"}
-"""Packages that hold nothing but names that programs were written with."""
+"""Packages that hold only names, for programs that were written with them."""
 MOST_LOOSE = 12
 RUNGS = {"programs", "surfaces", "pure"}
 

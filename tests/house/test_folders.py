@@ -1,4 +1,4 @@
-"""Folders of `tests/` mirror the rooms of `src/`, so that whoever changes a room knows where its tests are."""
+"""Folders of `tests/`: they mirror the rooms of `src/`, so that a room's tests are found at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds a secret does not show it, however it is printed."""
+"""Objects that hold a secret: none shows it, however it is printed."""
 
 import pytest
 from msgspec import structs

@@ -1,4 +1,4 @@
-"""Names in the source: what is defined where, and the words that names are made of."""
+"""Names in the source: their definitions, and the words that they are made of."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Name(NamedTuple):
 
 
 def old_words() -> dict[str, str]:
-    """Return each word that names don't use any more, with what is said instead."""
+    """Return each word that names don't use any more, with the word that replaces it."""
     lines = [line for line in WORDS.read_text().splitlines() if not line.startswith("#")]
     return {old: new.strip() for old, _, new in (line.partition(" ") for line in lines)}
 

@@ -17,7 +17,7 @@ PATTERNS = st.lists(WORDS | st.sampled_from(["*", "#"]), min_size=1, max_size=6)
 
 
 def trie_of(*patterns):
-    """Each pattern with itself as its value."""
+    """Return a trie of patterns, each with itself as its value."""
     trie = PatternTrie[str]()
     for pattern in patterns:
         trie.add(pattern, pattern)
@@ -29,14 +29,14 @@ def matches(pattern, key):
 
 
 def oracle(pattern, key):
-    """The same by a regular expression, in which every word ends with a dot."""
+    """Return True if a pattern matches, found by a regular expression in which every word ends with a dot."""
     parts = {"*": r"[^.]+\.", "#": r"(?:[^.]+\.)*"}
     expression = "".join(parts.get(word) or re.escape(word + ".") for word in pattern.split("."))
     return re.fullmatch(expression, key + ".") is not None
 
 
 def lines_run(trie, key):
-    """How many lines of the matching are run: the same on every machine."""
+    """Count the lines of the matching that are run: the same on every machine."""
     count = 0
 
     def trace(frame, event, _argument):

@@ -1,4 +1,4 @@
-"""Time runs backwards only where it was far ahead, and never stands still."""
+"""Time: it runs backwards only if it was far ahead, and never stands still."""
 
 import time
 
@@ -11,7 +11,7 @@ SECOND = 1_000_000_000
 
 
 class Hands:
-    """A wall clock that somebody sets, and a steady clock that nobody can."""
+    """A wall clock that a test sets, and a steady clock that follows nothing else."""
 
     def __init__(self, wall_s=1_700_000_000, steady_s=50):
         self.wall_ns, self.steady_ns = wall_s * SECOND, steady_s * SECOND

@@ -76,7 +76,7 @@ def test_the_uuids_of_all_zeros_and_all_ones_name_no_message(foreign):
 
 
 def test_a_forked_child_has_other_tokens_than_its_parent():
-    """They are drawn many at a time."""
+    """Check this because tokens are drawn many at a time."""
     new_token()
     reading, writing = os.pipe()
     pid = os.fork()

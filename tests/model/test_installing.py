@@ -1,4 +1,4 @@
-"""Lines that install what is missing: they work where nobody can get Sqew itself from an index."""
+"""Lines that install what is missing: they work even if Sqew itself is in no index."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def test_the_line_names_the_packages_of_an_extra_as_they_are_declared(extra):
 
 
 def test_the_line_installs_into_the_python_that_runs_sqew(monkeypatch, tmp_path):
-    """`.venv/bin/sqew` in a shell whose pip is another: that one installed where it helped nobody, or refused."""
+    """Check `.venv/bin/sqew` in a shell whose pip is another: that one installed in the wrong place, or refused."""
     for folder in ("ours", "other"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "pip").touch(mode=0o755)

@@ -1,4 +1,4 @@
-"""Settings: one definition each; flag over environment over file over default; mistakes are told, not ignored."""
+"""Settings: one definition each; flag over environment over file over default; mistakes are reported, not ignored."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a settings file and answer its path."""
+    """Return a function that writes a settings file and returns its path."""
 
     def write(name, content):
         file = tmp_path / name
@@ -272,7 +272,7 @@ DATABASE = "postgresql://app:hush@db.example.com/queues"
 
 
 def test_the_connections_of_the_alias_are_all_that_a_server_has():
-    """It counts the two as well that wake others and look after things."""
+    """Check that the alias counts two more: the connections that notify others and do upkeep."""
     assert from_environment(QUEUE_MAX_CONNECTIONS="10").database_connections == Settings().database_connections == 8
     assert from_environment(QUEUE_MAX_CONNECTIONS="40").database_connections == 38
     assert from_environment(QUEUE_MAX_CONNECTIONS="1").database_connections == 1
@@ -285,7 +285,7 @@ def test_the_linger_of_the_alias_counts_milliseconds():
 
 
 def test_what_others_call_their_database_is_used_by_who_is_meant_to_alone():
-    """It was ignored altogether: the server made a new file while its queues were believed to be in the database."""
+    """Check DATABASE_URL: it was ignored, and the server made a new file for queues believed to be in the database."""
     environ = {"DATABASE_URL": DATABASE}
 
     assert resolve({}, environ, None).database_url == ""

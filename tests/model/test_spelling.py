@@ -1,4 +1,4 @@
-"""Names that were perhaps meant are found within a budget."""
+"""Suggestions for misspelt names: found within a budget."""
 
 from difflib import get_close_matches
 

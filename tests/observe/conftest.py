@@ -1,4 +1,4 @@
-"""What the tests of the event log share: a path for it, and children that write to it."""
+"""Fixtures of the tests of the event log: a path for it, and children that write to it."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def python():
-    """Start Python on some code; whatever is still running is killed at the end."""
+    """Yield a function that starts Python on some code; a process still running is killed at the end."""
     children = []
 
     def start(code, *arguments):

@@ -1,4 +1,4 @@
-"""docs/event-log.md says what is so, and its example runs."""
+"""The page docs/event-log.md: it is true, and its example runs."""
 
 import re
 import subprocess

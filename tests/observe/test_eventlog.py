@@ -1,4 +1,4 @@
-"""The event log: what a line holds, when it is in the file, and what can't stop the queue."""
+"""The event log: the contents of a line, the time when it is in the file, and failures that must not stop the queue."""
 
 import json
 import logging

@@ -16,7 +16,7 @@ def stats(queue="orders", lanes=None, *, dead=0, oldest_ready_at=None, **totals)
 
 
 def parsed(text):
-    """The samples, after checking what the format asks for: a heading once and first, and its samples right after."""
+    """Check what the format asks for (a heading once and first, its samples right after), and return the samples."""
     assert text.endswith("\n")
     samples, helped, kinds = {}, [], {}
     for line in text.removesuffix("\n").split("\n"):

@@ -18,7 +18,7 @@ AT = "2026-01-31T12:00:00.000Z"
 
 @pytest.fixture
 def pipe():
-    """The two ends of a pipe, closed at the end."""
+    """Yield the two ends of a pipe, closed at the end."""
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -33,7 +33,7 @@ def read_until(fd, enough):
 
 
 def run(code):
-    """What a program that logs to its stderr writes there."""
+    """Run a program that logs, and return the lines of its stderr."""
     set_up = "import logging\nfrom sqew.observe.log import logging_to_stderr\n"
     done = subprocess.run([sys.executable, "-c", set_up + code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The meter: what is counted, in which minute, and how exact the figures made of it are."""
+"""The meter: events counted by kind and minute, and the precision of figures made of them."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""What the tests of the lab share: scenes without a run, configurations, and the real `plainbench`."""
+"""Fixtures of the lab's tests: run contexts without a run, configurations, and the real `plainbench`."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from plainbench.run.context import RunContext
 
 @dataclass
 class Done:
-    """How a command ended."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -34,14 +34,14 @@ class Done:
 
 
 def environment_of_children():
-    """An environment that sets nothing of Sqew's, with the package that is tested, however it was found here."""
+    """Return an environment that sets nothing of Sqew's, with the tested package, however it was found here."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SQEW_")}
     return kept | {"PYTHONPATH": str(Path(sqew.__file__).parents[1])}
 
 
 @pytest.fixture
 def plainbench(tmp_path):
-    """Run the real program in an empty folder: ``plainbench("stats --json")``."""
+    """Return a function that runs the real program in an empty folder: ``plainbench("stats --json")``."""
 
     def run(command, *, timeout=120):
         words = shlex.split(command) if isinstance(command, str) else command
@@ -57,7 +57,7 @@ def plainbench(tmp_path):
 
 @pytest.fixture
 def config():
-    """A configuration from plain data, with a topic unless it is given others."""
+    """Return a function that makes a configuration from plain data, with a topic unless it is given others."""
 
     def make(**keys):
         return msgspec.convert({"topics": [{"name": "orders"}], **keys}, Config)
@@ -67,7 +67,7 @@ def config():
 
 @pytest.fixture
 def context(tmp_path, config):
-    """A scene in a folder of its own, in which nothing runs: ``scene(workload=[…])``."""
+    """Yield a function that makes a run context in a new folder, in which nothing runs: ``context(workload=[…])``."""
     recorders = []
 
     def make(folder=None, run=None, **keys):

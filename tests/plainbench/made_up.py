@@ -15,7 +15,7 @@ SECOND = 1_000_000
 
 
 def config_of(**changes: Any) -> Config:
-    """A topic and a worker, unless told otherwise."""
+    """Return a configuration with a topic and a worker, unless changed."""
     return Config(
         **{"topics": [TopicConfig("orders", max_attempts=3)], "workers": [WorkerConfig("w", lease_ms=LEASE_MS)]}
         | changes
@@ -23,7 +23,7 @@ def config_of(**changes: Any) -> Config:
 
 
 class MadeUpRun:
-    """A log, told in the order in which it happened. Times are microseconds."""
+    """A log, written in the order in which things happened. Times are microseconds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class MadeUpRun:
         self._events.append(Event(at, kind, topic, n=n, **fields))
 
     def sent(self, at: int, n: int, *, to: int = 0, took: int = 10, due: int | None = None, **fields: Any) -> None:
-        """A send that was answered at that time."""
+        """Add a send that was answered at a time."""
         sender = {"worker": "generator-0/0", **fields}
         self.add(at - took, "sending", n, to=to, **sender)
         self.add(at, "sent", n, to=to, due=at - took if due is None else due, took=took, **sender)
@@ -46,7 +46,7 @@ class MadeUpRun:
         self.add(at, how, n, worker=worker, took=took, **fields)
 
     def done(self, n: int, at: int = 100) -> None:
-        """Sent, received and acked."""
+        """Add a message that was sent, received and acked."""
         self.sent(at, n)
         self.received(at + 100, n)
         self.ended(at + 200, n)
@@ -59,7 +59,7 @@ class MadeUpRun:
         self.add(9 * SECOND, "left", n, what=where)
 
     def finish(self, why: str = "settled", at: int = 9 * SECOND, **fields: Any) -> Path:
-        """Write it; the folder."""
+        """Write the log and return its folder."""
         self._events.append(Event(at, "run", what=why, **fields))
         return self.unfinished()
 
@@ -71,7 +71,7 @@ class MadeUpRun:
 
 
 def with_manifest(run: Path, config: Config, **changes: Any) -> Path:
-    """The same with a manifest, so that it can be summarized and compared."""
+    """Add a manifest to a run, so that it can be summarized and compared, and return the run."""
     facts: dict[str, Any] = {
         "id": run.name,
         "began": "2026-01-31T12:00:00+00:00",

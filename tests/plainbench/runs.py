@@ -1,4 +1,4 @@
-"""Runs of the lab for tests: a configuration, its folder, and what came of it."""
+"""Runs of the lab for tests: a configuration, its folder, and the outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUICK = {"pragmas": {"synchronous": "NORMAL", "busy_timeout_ms": 200}}
 
 
 def config(**changes: Any) -> Config:
-    """A small run on the topic ``orders``, with one worker."""
+    """Return the configuration of a small run on the topic ``orders``, with one worker."""
     fields: dict[str, Any] = {
         "seed": 7,
         "topics": [{"name": "orders", "base_backoff_ms": 50}],

@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "order-processing"
 
 @pytest.fixture
 def example(tmp_path):
-    """A copy of the example's folder, with nothing made yet."""
+    """Return a copy of the example's folder, with nothing made yet."""
     return shutil.copytree(EXAMPLE, tmp_path / "example", ignore=shutil.ignore_patterns("data", "__pycache__"))
 
 

@@ -120,7 +120,7 @@ actions = st.sampled_from([*OFTEN, *ARGUMENTS]).flatmap(_with_arguments)
 
 
 class Hands:
-    """A wall clock that somebody sets, and a steady one that nobody can."""
+    """A wall clock that the test sets, and a steady clock that follows nothing else."""
 
     def __init__(self) -> None:
         self.wall_ms, self.steady_ms = 1_700_000_000_000, 0
@@ -128,20 +128,20 @@ class Hands:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """What may happen to a store, wherever it keeps its data."""
+    """A run of random operations on a store, wherever it keeps its data."""
 
     def make_room(self) -> None:
-        """Forget what another run left."""
+        """Delete the data of another run."""
 
     looks_again_within_ms = 0
-    """How soon who found nothing may be sent to look again, though nothing is due then."""
+    """Milliseconds after which a receive that found nothing may be asked to look again, though nothing is due then."""
 
     def open_store(self) -> Store:
         """Open the store once more."""
         raise NotImplementedError
 
     def clean_up(self) -> None:
-        """Leave nothing behind."""
+        """Delete this run's data."""
 
     @initialize(focus=focuses)
     def open(self, focus: list[str]) -> None:
@@ -249,9 +249,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.check_next_due(queue, named, result.next_due_at)
 
     def check_next_due(self, queue: str, lane: str | None, next_due_at: int | None) -> None:
-        """When to look again: when a message is due here or, in a queue that dead letters may come to, one may die.
+        """Check the time to look again: when a message is due here or, in a dead-letter queue, one may die elsewhere.
 
-        Or sooner, where a store does not look at everything each time.
+        It may be sooner, as a store may not look at everything each time.
         """
         due = self.first_due(queue, lane)
         if next_due_at != due:
@@ -265,7 +265,7 @@ class StoreMachine(RuleBasedStateMachine):
         return min((due for due in dues if due is not None), default=None)
 
     def follow(self, facts: list[Fact]) -> None:
-        """The store removed messages that were over: it was free to, if they were."""
+        """Remove from the reference the messages that the store removed: it was free to, if they were over."""
         for fact in facts:
             item = self.reference.items[fact.id]
             assert (fact.queue, fact.lane, fact.attempts) == (item.queue, item.lane, item.attempts)
@@ -279,7 +279,7 @@ class StoreMachine(RuleBasedStateMachine):
     # Settling.
 
     def some_refs(self, chosen: list[tuple[int, str]]) -> list[Ref]:
-        """References to messages, the latest first: by a token, by a holder's name, by id alone."""
+        """Return references to messages, the latest first: by a token, by a holder's name, by id alone."""
         refs = []
         for place, right in chosen:
             ref = self.refs[-1 - place % len(self.refs)] if self.refs else Ref(77, "t", "anna")

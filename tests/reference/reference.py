@@ -1,7 +1,7 @@
-"""What a store ought to do, written from the specification: lists, sorts, and no thought of speed.
+"""A reference for stores, written from the specification: lists, sorts, and no thought of speed.
 
 Where the specification leaves a store free (when an expired message is removed, which ones a step of a purge takes),
-the model is told what the store did, checks that it was allowed to, and follows.
+the model is given what the store did, checks that it was allowed to, and follows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Reference:
             self.clear(queue)
 
     def clear(self, queue: str) -> None:
-        """The queue was deleted, and made again."""
+        """Clear a queue that was deleted, and made again."""
         self.items = {id: item for id, item in self.items.items() if item.queue != queue}
         self.archive = {id: entry for id, entry in self.archive.items() if entry.item.queue != queue}
         self.keys = {place: key for place, key in self.keys.items() if place[0] != queue}
@@ -81,12 +81,12 @@ class Reference:
     # Where a message stands.
 
     def group_of(self, item: Item) -> list[Item]:
-        """The messages of its FIFO group, in order."""
+        """Return the messages of an item's FIFO group, in order."""
         members = [other for other in self.in_queue(item.queue) if other.group == item.group]
         return sorted(members, key=lambda other: other.id)
 
     def due_at(self, item: Item) -> int | None:
-        """When it may be received; None: not before those in front of it."""
+        """Return when an item may be received; None: not before those in front of it."""
         if not self.policies[item.queue].fifo:
             return item.available_at if item.lease_until is None else item.lease_until
         group = self.group_of(item)
@@ -108,13 +108,13 @@ class Reference:
         return limit is not None and item.attempts >= limit and not item.is_leased(now)
 
     def is_over(self, item: Item, now: int) -> bool:
-        """It will never be delivered, and may be removed at any time."""
+        """Return True if an item will never be delivered, and may be removed at any time."""
         return self.is_expired(item, now) or self.is_exhausted(item, now)
 
     # Sending.
 
     def known(self, queue: str, key: str | None, now: int) -> int | None:
-        """The id that a key stands for."""
+        """Return the id that a key stands for."""
         found = None if key is None else self.keys.get((queue, key))
         if found is None or (found.forget_at is not None and found.forget_at <= now):
             return None
@@ -140,7 +140,7 @@ class Reference:
     # Receiving.
 
     def next_ones(self, queue: str, limit: int, lane: str | None, now: int) -> list[Item]:
-        """What a receive must take, in order. The lanes take their turns."""
+        """Return the messages that a receive must take, in order. The lanes take their turns."""
         lanes = list(self.policies[queue].lanes) if lane is None else [lane]
         pick = self._next_groups if self.policies[queue].fifo else self._next_messages
         return pick(queue, limit, lanes, now)
@@ -182,7 +182,7 @@ class Reference:
         return taken
 
     def _from_group(self, group: list[Item], limit: int, now: int) -> list[Item]:
-        """The head, and what stands behind it, up to the first that is delayed or in another lane."""
+        """Return the head and what stands behind it, up to the first that is delayed or in another lane."""
         taken = [group[0]]
         for item in group[1:]:
             if len(taken) == limit or item.lane != group[0].lane or item.available_at > now:
@@ -192,7 +192,7 @@ class Reference:
         return taken
 
     def _turn(self, queue: str, ready: list[str], lanes: list[str]) -> str:
-        """Smooth weighted round-robin over the lanes that have work; of equals the heavier, then the first named."""
+        """Choose a lane with work by smooth weighted round-robin: of equals the heavier, then the first named."""
         if len(lanes) == 1:
             return ready[0]
         weights, turns = self.policies[queue].lanes, self.turns[queue]
@@ -209,7 +209,7 @@ class Reference:
     # Settling.
 
     def refusal(self, queue: str | None, ref: Ref) -> str | None:
-        """The code of the error that an ack, nack or extend must get; None: it is allowed."""
+        """Return the code of the error that an ack, nack or extend must get; None: it is allowed."""
         item = self.items.get(ref.id)
         if item is None or queue not in (None, item.queue):
             return "message_not_found"
@@ -243,14 +243,14 @@ class Reference:
             item.lease_until = until
 
     def leave(self, id: int, now: int) -> None:
-        """The message is out of its queue; its key is remembered for a while."""
+        """Take a message out of its queue; its key is remembered for a while."""
         item = self.items.pop(id)
         key = None if item.key is None else self.keys.get((item.queue, item.key))
         if key is not None and key.id == id:
             key.forget_at = now + self.policies[item.queue].key_retention_ms
 
     def forget_keys(self, queue: str, purged: set[int], up_to_key: str) -> None:
-        """A purge has forgotten the keys of what it deleted, and of what was gone before, up to a key."""
+        """Forget the keys of messages that a purge deleted, and of those gone before, up to a key."""
         for place, key in list(self.keys.items()):
             is_gone = key.id not in self.items or self.items[key.id].queue != queue
             if place[0] == queue and is_gone and (key.id in purged or place[1] <= up_to_key):
@@ -287,14 +287,14 @@ class Reference:
         self.archive[item.id] = Finished(item, outcome, reason, None if retention is None else now + retention)
 
     def dead_letters(self, queue: str) -> list[int]:
-        """The dead letters of a queue that lie in a queue."""
+        """Return the dead letters of a queue that lie in a queue."""
         return sorted(item.id for item in self.items.values() if item.origin == queue)
 
     def dead_in_archive(self, queue: str) -> list[int]:
         return sorted(id for id, entry in self.archive.items() if entry.item.queue == queue and entry.outcome == "dead")
 
     def free(self, ids: Iterable[int], now: int) -> list[int]:
-        """Those that nobody is working on."""
+        """Return the messages that are not leased."""
         return [id for id in ids if not self.items[id].is_leased(now)]
 
     def bring_back(self, id: int, queue: str, now: int) -> None:
@@ -322,7 +322,7 @@ class Reference:
     # Upkeep.
 
     def forget(self, now: int) -> tuple[int, int]:
-        """Drop outlived keys and archived messages: how many of each."""
+        """Drop outlived keys and archived messages; return the number of each."""
         keys = [place for place, key in self.keys.items() if key.forget_at is not None and key.forget_at <= now]
         entries = [id for id, entry in self.archive.items() if entry.forget_at is not None and entry.forget_at <= now]
         for place in keys:
@@ -332,7 +332,7 @@ class Reference:
         return len(keys), len(entries)
 
     def next_sweep(self, now: int) -> int | None:
-        """When the next thing is to be swept that is not yet."""
+        """Return when the next thing is to be swept that is not yet."""
         times = [key.forget_at for key in self.keys.values()]
         times += [entry.forget_at for entry in self.archive.values()]
         for item in self.items.values():
@@ -346,5 +346,5 @@ class Reference:
 
 
 def _group_due(group: list[Item]) -> int:
-    """A group is free when its head is available and no lease in it is running any more."""
+    """Return when a group is free: its head is available and no lease in it is running any more."""
     return max([group[0].available_at, *(item.lease_until for item in group if item.lease_until is not None)])

@@ -1,4 +1,4 @@
-"""Every store does what the reference says: see `model.machine`."""
+"""Stores compared with the reference: see `reference.machine`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses are public: every range that is not, and its neighbours on both sides."""
+"""Public addresses: every range that is not public, and its neighbours on both sides."""
 
 from ipaddress import ip_address
 

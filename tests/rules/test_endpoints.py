@@ -1,4 +1,4 @@
-"""What a URL must be to be an endpoint."""
+"""URLs of endpoints: the forms accepted and refused."""
 
 import pytest
 

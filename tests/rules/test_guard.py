@@ -1,4 +1,4 @@
-"""Where may be posted to: what names lead to, and what is allowed besides."""
+"""Addresses that webhooks may reach: those that names resolve to, and exceptions that are allowed."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from sqew.settings import Settings
 
 
 def names(**known: str):
-    """What leads where, instead of DNS."""
+    """Return a lookup that replaces DNS, from names to addresses."""
 
     def lookup(host: str) -> list[str]:
         if host.partition(".")[0] not in known:

@@ -1,4 +1,4 @@
-"""What is allowed: names, policies, bodies and limits."""
+"""Rules for names, policies, bodies and limits."""
 
 import dataclasses
 import json
@@ -150,7 +150,7 @@ class Unspeakable:
     ids=["name", "text", "int", "seconds", "lanes", "attempts", "backoff", "format", "lane", "group", "headers"],
 )
 def test_whatever_is_refused_is_refused_with_our_error(check, value):
-    """An integer of more than 4,300 digits can't be written out, so that the refusal itself failed."""
+    """Check long integers too: more than 4,300 digits can't be written out, so that the refusal itself failed."""
     with pytest.raises(Invalid) as raised:
         check(value)
 
@@ -419,7 +419,7 @@ class Reading:
 
 
 def test_nan_is_refused_wherever_the_encoder_would_find_it():
-    """It looked into lists and mappings only, and what it did not see was stored as null."""
+    """Check other types than lists and mappings: NaN was looked for in those only, and stored as null in others."""
     with pytest.raises(BadBody, match="NaN"):
         encode_body([Reading(float("nan"))], LIMITS)
     assert encode_body([Reading(None)], LIMITS) == (b'[{"celsius":null}]', "json")
@@ -428,7 +428,7 @@ def test_nan_is_refused_wherever_the_encoder_would_find_it():
 @pytest.mark.parametrize("depth", [65, 400, 900, 5_000])
 @pytest.mark.parametrize("innermost", [None, float("nan"), "null"])
 def test_a_value_nested_too_deep_is_refused_whatever_is_in_it(depth, innermost):
-    """Looking for NaN in it exhausted Python's stack."""
+    """Check that it is refused in time: looking for NaN in it exhausted Python's stack."""
     value = innermost
     for _ in range(depth):
         value = [value]
@@ -451,7 +451,7 @@ def test_nan_is_found_as_deep_as_bodies_may_be():
 )
 @pytest.mark.parametrize("nan", [float("nan"), [float("nan")], {"c": float("inf")}, (1, {2: -float("inf")})], ids=repr)
 def test_nan_is_found_beside_anything(body, nan):
-    """Plain values in a dict are not searched for it."""
+    """Check dicts with plain values as well: those are not searched for NaN."""
     for mixed in ({**body, "z": nan}, {"z": nan, **body}):
         with pytest.raises(BadBody, match="NaN"):
             encode_body(mixed, LIMITS)

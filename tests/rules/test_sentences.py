@@ -1,4 +1,4 @@
-"""Values in the sentences that refuse them: short, and quoted to the end."""
+"""Values quoted in refusals: shortened, with both quotes."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""When schedules fire, found by brute force: every minute of three years, and what the clock shows at each.
+"""An oracle for schedules, by brute force: every minute of three years, and the clock's time at each.
 
-Shares nothing with what it judges but the time zone database. Times are minutes since 1970; those of a clock count
-as if it had never been changed.
+It shares nothing with the code under test but the time zone database. Times are minutes since 1970; local ones count
+as if the clock had never been changed.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -20,11 +20,11 @@ class Clock:
         self._zone = ZoneInfo(zone)
         self._begin = self._show(_START)
         self._reached = []
-        """For each local minute, when the clock first showed it or went past it."""
+        """Minutes at which the clock first showed each local minute or went past it."""
         self._shown = []
-        """What it shows at each minute."""
+        """Local minutes that the clock shows at each minute."""
         self.changes = []
-        """When the clock was changed, and by how many minutes."""
+        """Changes of the clock: the minute, and the number of minutes that it was changed by."""
         for hour in range(_START, _END, 60):
             self._run(hour)
 
@@ -58,11 +58,11 @@ class Clock:
         return self.shows(self.reaches(local)) == local
 
     def fixed(self, locals_wanted):
-        """Once for each local minute: when the clock first reaches it or leaves it behind."""
+        """Return the fires of fixed times: when the clock first reaches each local minute or leaves it behind."""
         return _within({self.reaches(local) for local in locals_wanted})
 
     def repeating(self, locals_wanted):
-        """By the time that passes: just after a change, the clock as it was before counts as well."""
+        """Return the fires of repeating rules: just after a change, the clock as it was before counts as well."""
         wanted = set(locals_wanted)
         fires = {self.reaches(local) for local in wanted if self.is_shown(local)}
         for change, by in self.changes:
@@ -79,7 +79,7 @@ def _within(minutes):
 
 
 def local_minutes(is_day, minutes_of_day):
-    """Every local minute of the days that fit."""
+    """Yield every local minute of the days that fit."""
     day = date(2025, 12, 31)
     while day <= date(2029, 1, 1):
         if is_day(day):

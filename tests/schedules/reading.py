@@ -1,4 +1,4 @@
-"""What the tests of expressions have in common: the present, a place, and how a refusal reads."""
+"""Parts shared by tests of expressions: the present, a place, and the form of a refusal."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ BERLIN = "Europe/Berlin"
 
 
 def utc(text):
-    """The millisecond of a time in UTC."""
+    """Return the millisecond of a time in UTC."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * 1000
 
 
@@ -22,7 +22,7 @@ def canonical(kind, text, zone=BERLIN, now=NOW):
 
 
 def refusal(kind, text, zone=BERLIN, now=NOW):
-    """The sentence that refuses an expression, and where it points."""
+    """Return the sentence that refuses an expression, and the position that it points to."""
     with pytest.raises(BadExpression) as refused:
         understand(kind, text, zone, now)
     return str(refused.value), refused.value.position

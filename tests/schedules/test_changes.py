@@ -1,4 +1,4 @@
-"""The timetable: what becomes of a schedule when it is made, changed, missed, paused and fired."""
+"""Schedules made, changed, missed, paused and fired."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_not_the_users_to_say_is_refused(field):
 
 
 def same_again(schedule: Schedule) -> dict[str, Any]:
-    """All that a user says of a schedule, but for its status."""
+    """Return all that a user sets in a schedule, but for its status."""
     fields = ("target_kind", "target", "kind", "expression", "timezone", "message", "catchup", "catchup_limit")
     return {field: getattr(schedule, field) for field in (*fields, "failure_threshold")}
 
@@ -285,7 +285,7 @@ def test_no_more_is_made_up_for_than_the_limit_and_the_rest_is_skipped(limit, fi
 
 
 def large(size: int, **more: Any) -> Schedule:
-    """A schedule whose message has so many bytes."""
+    """Return a schedule whose message has so many bytes."""
     return structs.replace(made(catchup=True, **more), message=NewMessage(b"1" * size))
 
 

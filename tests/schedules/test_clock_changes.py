@@ -1,4 +1,4 @@
-"""What fires when Berlin's clocks change: from 2:00 to 3:00 on 29 March, from 3:00 back to 2:00 on 25 October."""
+"""Fires when Berlin's clocks change: from 2:00 to 3:00 on 29 March, from 3:00 back to 2:00 on 25 October."""
 
 from sqew.schedules import local_time, rule_from
 from tests.schedules.reading import BERLIN, utc
@@ -7,7 +7,7 @@ MIDNIGHT_IN_MARCH, MIDNIGHT_IN_OCTOBER = utc("2026-03-28T23:00:00"), utc("2026-1
 
 
 def times(cron, start, count, zone=BERLIN):
-    """The local times of the next fires, with the offset where the clock is unclear."""
+    """Return the local times of the next fires, with the offset where the clock is ambiguous."""
     rule = rule_from(cron, zone)
     shown = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""docs/schedule-expressions.md says what is so: every row of its tables is tried."""
+"""The page docs/schedule-expressions.md: every row of its tables is tried."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "schedule-expressions.md").read_tex
 
 
 def rows(heading):
-    """The cells of each row below a heading, without the quotes of code round a whole cell."""
+    """Return the cells of each row below a heading, without the quotes of code round a whole cell."""
     section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)[1]
     lines = re.findall(r"^\| (.*) \|$", section, re.MULTILINE)[1:]
     return [tuple(re.sub(r"^`(.*)`$", r"\1", cell) for cell in line.split(" | ")) for line in lines]

@@ -1,4 +1,4 @@
-"""Intervals are understood, become a cron string where there is one, and have the same slots whenever asked."""
+"""Intervals: understood, turned into a cron string where there is one, with the same slots whenever asked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds for every rule."""
+"""Properties of every rule."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta

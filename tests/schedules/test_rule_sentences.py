@@ -1,4 +1,4 @@
-"""Every rule has a sentence that people can read."""
+"""Sentences that describe rules to people."""
 
 import pytest
 

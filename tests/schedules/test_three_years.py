@@ -83,7 +83,7 @@ def clock(zone):
 
 
 def fires(rule, start, end):
-    """Every fire in seconds, from one minute until before another."""
+    """Yield every fire in seconds, from one minute until before another."""
     at = rule.next_after(start * 60_000 - 1)
     while at < end * 60_000:
         yield at // 1000

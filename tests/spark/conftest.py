@@ -1,4 +1,4 @@
-"""What the tests of Spark share: one session, and real servers on either store."""
+"""Fixtures of Spark's tests: one session, and real servers on either store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one session of a run: two cores, and a task may fail twice before its job does.
+    """Yield the one session of a run: two cores, and a task may fail twice before its job does.
 
     Python is given few rows at a time, so that a small table is enough to see what happens between two of these.
     """
@@ -36,25 +36,25 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def sqlite_server(servers: Callable[[str], Serving]) -> Serving:
-    """A server whose queues are in a file: use queues of a name of your own."""
+    """Return a server whose queues are in a file: use queues of a name of your own."""
     return servers("sqlite")
 
 
 @pytest.fixture(scope="session")
 def postgres_server(servers: Callable[[str], Serving]) -> Serving:
-    """A server whose queues are in PostgreSQL: use queues of a name of your own."""
+    """Return a server whose queues are in PostgreSQL: use queues of a name of your own."""
     return servers("postgres")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def server(request: pytest.FixtureRequest, servers: Callable[[str], Serving]) -> Serving:
-    """A server on each store in turn: use queues of a name of your own."""
+    """Return a server on each store in turn: use queues of a name of your own."""
     return servers(request.param)
 
 
 @pytest.fixture(scope="session")
 def new_queue() -> Callable[..., str]:
-    """Make a queue of a name that no other test uses: ``new_queue(server, lanes={"fast": 1})``."""
+    """Return a function that makes a queue with a name of its own: ``new_queue(server, lanes={"fast": 1})``."""
 
     def make(server: Serving, **policy: object) -> str:
         name = f"spark-{next(_numbers)}"

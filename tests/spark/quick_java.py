@@ -1,4 +1,4 @@
-"""How Java and Spark are set up for tests that run for seconds."""
+"""Settings of Java and Spark for tests that run for seconds."""
 
 QUICK_JAVA = {
     # Java compiles quickly rather than well, has room for all that it compiles (its own 48 MB are full after some
@@ -16,4 +16,4 @@ QUICK_JAVA = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
 }
-"""No test runs for long enough to earn back what Java and Spark prepare. All takes half of the CPU's time."""
+"""Settings without preparations that no test runs long enough to earn back. With all of them, it takes half the CPU."""

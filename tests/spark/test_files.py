@@ -17,7 +17,7 @@ from sqew.spark.transforms.ingest import lines_before
 
 
 def read(path: Path, split_bytes: int) -> list[tuple[int, object]]:
-    """What is read of a file in parts: each line with its number in the file."""
+    """Read a file in parts, and return each line with its number in the file."""
     found, lines = [], []
     for part in parts_of([str(path)], "jsonl", split_bytes):
         with opened(part) as reading:

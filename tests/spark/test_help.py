@@ -1,4 +1,4 @@
-"""`sqew spark` without Spark: its help must not wait for it."""
+"""The help of `sqew spark` without Spark: it must not wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/spark.md: its examples run as they stand there, one after the other."""
+"""The page docs/spark.md: its examples run as they stand there, one after the other."""
 
 from __future__ import annotations
 

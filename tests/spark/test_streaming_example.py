@@ -18,13 +18,13 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "streaming-revenue"
 
 @pytest.fixture(autouse=True)
 def example(monkeypatch):
-    """What lies in the example's folder can be imported."""
+    """Let the example's folder be imported from."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
 
 
 @pytest.fixture
 def orders(sqlite_server):
-    """Orders in the queue of a server, and the revenue that they come to."""
+    """Send orders to the queue of a server, and return the revenue that they come to."""
     from orders import expected, make
 
     for queue in ("orders", "revenue"):

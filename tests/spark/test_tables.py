@@ -16,7 +16,7 @@ NUMBERS = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
 
 def written(tables: Tables, table: TaskTable, count: int, fail_first: bool = False) -> list[dict[str, object]]:
-    """A table of numbers that two tasks have written."""
+    """Return a table of numbers that two tasks have written."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()

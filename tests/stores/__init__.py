@@ -1,1 +1,1 @@
-"""What is particular to one store: how SQLite finds rows, and how processes share a file."""
+"""Behaviour particular to one store, such as the way SQLite finds rows, or processes share a file."""

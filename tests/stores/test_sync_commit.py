@@ -1,4 +1,4 @@
-"""Whether a send waits for the disk is its own choice, whatever the store is set to."""
+"""Waiting for the disk: each send's own choice, whatever the store is set to."""
 
 import asyncio
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_on_a_file_the_next_send_is_as_the_store_is_set(tmp_path, disk):
 
 
 def settings_of_inserts(url: str, synchronous: bool, operations: list[Operation[object]]) -> list[str]:
-    """What `synchronous_commit` was when the operations stored their messages."""
+    """Return the values of `synchronous_commit` under which the operations stored their messages."""
 
     async def run() -> None:
         store = await PostgresStore.open(url, now=NOW, synchronous=synchronous)

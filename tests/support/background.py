@@ -1,4 +1,4 @@
-"""A broker on a file with a courier or a scheduler at it, as a server has them, and a clock that a test may move."""
+"""A broker on a file with a webhook sender or a scheduler, as a server has them, and a clock that a test may move."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ WITHIN_S = 30
 
 
 class Attempt(NamedTuple):
-    """How an attempt at a delivery ended."""
+    """The outcome of an attempt at a delivery."""
 
     went_well: bool
     took_s: float
@@ -65,24 +65,24 @@ class Attempt(NamedTuple):
 
 
 class Work:
-    """A courier at work."""
+    """A webhook sender at work."""
 
     def __init__(self, sender: WebhookSender, task: asyncio.Task[None], attempts: asyncio.Queue[Attempt]) -> None:
         self.sender, self.task, self._attempts = sender, task, attempts
 
     async def attempt(self) -> Attempt:
-        """The next attempt that ends."""
+        """Return the next attempt that ends."""
         return await self._attempts.get()
 
     async def stop(self, within_s: float = 0) -> None:
-        """As a server stops it."""
+        """Stop it as a server does."""
         self.task.cancel()
         await asyncio.wait([self.task])
         await self.sender.stop(within_s)
 
 
 class House:
-    """A broker, and short ways to say what a test is about."""
+    """A broker, and shorthands for what a test is about."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -92,7 +92,7 @@ class House:
         self._looked = asyncio.Event()
         self.broker.observe_batch = self._executed
         self.public_text: Callable[[Sequence[Any]], object] = len
-        """Gets the operations of every transaction."""
+        """A function that gets the operations of every transaction."""
 
     def _executed(self, operations: Any, results: Any, _seconds: float) -> None:
         self.public_text(operations)
@@ -103,14 +103,14 @@ class House:
             self._refusal.set()
 
     async def a_look(self) -> None:
-        """Until a courier has looked for deliveries from now on, and has begun with what it found."""
+        """Wait until a webhook sender has looked for deliveries from now on, and has begun with what it found."""
         # It looks whether anything is due, claims it, and looks again when it has begun with that.
         for _ in range(3):
             self._looked.clear()
             await self._looked.wait()
 
     async def refusal_of(self, *operations: type) -> None:
-        """Until the store was too busy for each of these."""
+        """Wait until the store was too busy for each of these operations."""
         while not self._refused >= set(operations):
             self._refusal.clear()
             await self._refusal.wait()
@@ -150,7 +150,7 @@ class House:
         return await self.broker.run(Peek(queue, 1_000))
 
     async def slots(self, name: str, queue: str = "ticks") -> list[str]:
-        """The slots of a schedule whose messages are in a queue, in their order."""
+        """Return, in order, the slots of a schedule whose messages are in a queue."""
         marks = [message.headers[SCHEDULE_HEADER] for message in await self.messages(queue)]
         return sorted(mark["scheduled_for"] for mark in marks if mark["name"] == name)
 
@@ -159,7 +159,7 @@ class House:
 
     @contextlib.asynccontextmanager
     async def running_scheduler(self, **options: Any) -> AsyncIterator[asyncio.Queue[bool]]:
-        """A scheduler at work until the block ends; what it yields gets whether each fire went well."""
+        """Run a scheduler until the block ends; the queue yielded gets the success of each fire, as True or False."""
         fires: asyncio.Queue[bool] = asyncio.Queue()
         scheduler = self.scheduler(observe=fires.put_nowait, **options)
         task = asyncio.create_task(for_ever("schedules", scheduler.run))
@@ -178,7 +178,7 @@ class House:
         webhook_addresses: WebhookAddresses | None = None,
         **options: Any,
     ) -> AsyncIterator[Work]:
-        """A courier at work until the block ends. It may post to this machine, and looks every few milliseconds."""
+        """Run a webhook sender until the block ends. It may post to this machine, and polls every few milliseconds."""
         attempts: asyncio.Queue[Attempt] = asyncio.Queue()
         sender = WebhookSender(
             self.broker,
@@ -197,12 +197,12 @@ class House:
 
 
 def ms(text: str) -> int:
-    """Epoch milliseconds of a time such as 2026-03-29T01:00:00Z."""
+    """Return the epoch milliseconds of a time such as 2026-03-29T01:00:00Z."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def utc(at_ms: int) -> str:
-    """A time as a message says for which slot it was sent."""
+    """Return a time in the form in which a message names its slot."""
     return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z"
 
 
@@ -216,7 +216,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def house(folder: Path, clock: Clock | None = None, **changes: Any) -> AsyncIterator[House]:
-    """A broker on a file of this folder, for as long as a test may take."""
+    """Yield a broker on a file of this folder, for as long as a test may take."""
     settings = resolve({"db": folder / "queue.db", "durability": "fast", **changes}, {}, None)
     engine, _ = open_file(settings, clock)
     async with asyncio.timeout(WITHIN_S), Broker(engine, limits_of(settings)) as broker:

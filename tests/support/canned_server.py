@@ -1,4 +1,4 @@
-"""A server that says exactly what it is told to say."""
+"""A server whose answers the test dictates."""
 
 import http.server
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class CannedServer(http.server.ThreadingHTTPServer):
-    """A server that answers as it is told, and keeps what it was asked: None hangs up, and the last is repeated."""
+    """A server that sends the given answers and keeps the requests: None hangs up, and the last answer is repeated."""
 
     def __init__(self, *answers):
         self.answers, self.asked = list(answers), []

@@ -19,7 +19,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 HOME = "TESTS_OF_SQEW_POSTGRES"
-"""The variable that tells all processes of a run where its clusters live."""
+"""The environment variable that tells all processes of a run where its clusters live."""
 USER = "sqew"
 
 _numbers = itertools.count()
@@ -33,11 +33,11 @@ for file in "$1"/*/data/postmaster.pid "$1"/*/pgbouncer.pid; do
 done 2>/dev/null
 rm -rf "$1"
 """
-"""Waits until the run is over, killed or not, since its end of the pipe is closed then; nothing may go on running."""
+"""A shell script that waits until the run is over, killed or not: that closes its pipe. Nothing may go on running."""
 
 
 class Guard:
-    """Who ends what a run of the tests started."""
+    """A process that ends everything a run of the tests started."""
 
     def __init__(self) -> None:
         home = tempfile.mkdtemp(prefix="sqew-postgres-")
@@ -55,7 +55,7 @@ class Guard:
 
 
 class Cluster:
-    """A cluster on a free port, run by somebody who is not root: PostgreSQL insists."""
+    """A cluster on a free port, run as a user other than root: PostgreSQL insists."""
 
     def __init__(self, name: str, **options: str) -> None:
         self.folder = Path(os.environ[HOME]) / name
@@ -64,7 +64,7 @@ class Cluster:
         self._options = {**_ALWAYS, "port": str(self.port), **options}
 
     def make(self) -> None:
-        """Make it and start it. Names are sorted as people do, so that what relies on the order of bytes is found."""
+        """Make and start the cluster. Names sort by a locale, so that code relying on the order of bytes is found."""
         _make_folder(self.folder)
         locale = ["--encoding", "UTF8", "--locale-provider", "icu", "--icu-locale", "en"]
         self._run("initdb", "--username", USER, "--auth", "trust", "--no-sync", *locale, "--pgdata", str(self._data))
@@ -75,7 +75,7 @@ class Cluster:
         self._run("pg_ctl", "start", "--pgdata", str(self._data), "--log", str(self._log), "--options", options)
 
     def crash_and_start(self) -> None:
-        """What a power cut does to it, but for the disk: all its processes end at once, and it recovers."""
+        """Do what a power cut does, but for the disk: end all processes at once, and start, which recovers."""
         self.stop("immediate")
         self.start()
 
@@ -84,7 +84,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """It hangs: connections to it stay open, and nobody answers."""
+        """Hang the cluster until the block ends: connections stay open, and get no answer."""
         postmaster = int((self._data / "postmaster.pid").read_text().split()[0])
         processes = [postmaster, *_children(postmaster)]
         try:
@@ -111,7 +111,7 @@ class Cluster:
 
 @functools.cache
 def binaries() -> Path:
-    """Where PostgreSQL's programs are; Debian keeps them off the PATH, a folder for each version."""
+    """Return the folder of PostgreSQL's programs; Debian keeps them off the PATH, a folder for each version."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     program = str(found[-1]) if found else shutil.which("postgres")
     assert program is not None, "PostgreSQL is not installed (Debian: sudo apt-get install postgresql)."
@@ -130,7 +130,7 @@ def _children(process: int) -> list[int]:
 
 @functools.cache
 def _user() -> str | None:
-    """Who runs it: whoever runs the tests, unless that is root."""
+    """Return the user to run PostgreSQL as if the tests run as root, else None."""
     if os.geteuid() != 0:
         return None
     users = {user.pw_name for user in pwd.getpwall()}
@@ -152,7 +152,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def crashing_cluster(name: str) -> Iterator[Cluster]:
-    """A cluster of the caller's own that loses nothing when it crashes, with an empty database ``postgres``."""
+    """Yield a cluster of the caller's own that loses nothing when it crashes, with an empty database ``postgres``."""
     cluster = Cluster(f"{name}-{os.getpid()}-{next(_numbers)}")
     cluster.make()
     try:
@@ -175,12 +175,12 @@ pidfile = {folder}/pgbouncer.pid
 pool_mode = {mode}
 default_pool_size = {connections}
 """
-"""All else is as Debian's package has it, what it refuses above all."""
+"""Settings of PgBouncer. All others are as in Debian's package, above all those that refuse things."""
 
 
 @contextlib.contextmanager
 def pooler(url: str, mode: Literal["transaction", "session"] = "transaction", connections: int = 3) -> Iterator[str]:
-    """A PgBouncer before the cluster of a database, with so many connections to it: the URL of that database there."""
+    """Run PgBouncer before a database's cluster, with so many connections to it, and yield the database's URL there."""
     folder, own_port, place = (
         Path(os.environ[HOME]) / f"pooler-{os.getpid()}-{next(_numbers)}",
         _free_port(),

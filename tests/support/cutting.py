@@ -1,4 +1,4 @@
-"""A wire between a server and its database that breaks at an exact moment, and both ends are told."""
+"""A wire between a server and its database that breaks at an exact moment, and both ends notice."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 
 COMMIT = b"COMMIT\0"
 _KEPT = 4_096
-"""How much of what was said is remembered: what is looked for may come in two pieces."""
+"""Bytes sent that are remembered: what is looked for may come in two pieces."""
 
 
 class _Plan(NamedTuple):
-    """When to cut: a connection says one thing, and then (or with it) another."""
+    """A plan of when to cut: after a connection has sent one thing, and then (or with it) another."""
 
     first: bytes
     then: bytes
     is_heard: bool
-    """Whether the database still gets what is said then: it does it, and its answer is lost."""
+    """True if the database still gets ``then``: it acts on it, and its answer is lost."""
 
 
 class Cutter:
-    """A proxy before a database. It leads on everything until it is told what to cut at."""
+    """A proxy before a database. It passes everything on until it is given something to cut at."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -34,11 +34,11 @@ class Cutter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def cut_answer(self, first: bytes, then: bytes = b"") -> None:
-        """Have the answer to ``then`` lost on the connection that said ``first`` before it (or: to that itself)."""
+        """Lose the answer to ``then`` on the connection that sent ``first`` before it (or: to that itself)."""
         self._arm(_Plan(first, then, is_heard=True))
 
     def cut_question(self, first: bytes, then: bytes = b"") -> None:
-        """The same, and the database never hears of it."""
+        """Do the same, but lose ``then`` itself: the database never gets it."""
         self._arm(_Plan(first, then, is_heard=False))
 
     def _arm(self, plan: _Plan) -> None:
@@ -46,7 +46,7 @@ class Cutter:
         self._plan = plan
 
     def has_cut(self, within: float = 20) -> bool:
-        """Whether it comes to the cut."""
+        """Return True if the cut comes in time."""
         return self._cut.wait(within)
 
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -110,7 +110,7 @@ class Cutter:
 
 @contextlib.contextmanager
 def cutter(url: str) -> Iterator[tuple[Cutter, str]]:
-    """A wire to a database, in a thread of its own, and the URL that leads through it."""
+    """Run a wire to a database in a thread of its own, and yield it with the URL that leads through it."""
     wire = Cutter(url)
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
     ports: list[int] = []

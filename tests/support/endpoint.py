@@ -42,11 +42,11 @@ class Received(NamedTuple):
 
 
 Behaviour = Callable[[Received, asyncio.StreamWriter], Awaitable[bool]]
-"""Answers a request, or doesn't; says whether the connection goes on."""
+"""A function that answers a request, or doesn't; it returns True if the connection goes on."""
 
 
 def says(raw: bytes, *, goes_on: bool = True) -> Behaviour:
-    """Answers with these bytes, whatever they are."""
+    """Return a behaviour that answers with these bytes, whatever they are."""
 
     async def behave(_: Received, writer: asyncio.StreamWriter) -> bool:
         writer.write(raw)
@@ -57,19 +57,19 @@ def says(raw: bytes, *, goes_on: bool = True) -> Behaviour:
 
 
 def status(code: int, **headers: str) -> Behaviour:
-    """Answers with a status, and perhaps headers (``retry_after="5"``)."""
+    """Return a behaviour that answers with a status, and perhaps headers (``retry_after="5"``)."""
     extra = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     length = "" if code == 204 else "content-length: 0\r\n"
     return says(f"HTTP/1.1 {code} So\r\n{length}{extra}\r\n".encode())
 
 
 async def stalls(_: Received, __: asyncio.StreamWriter) -> bool:
-    """Never answers."""
+    """Stall for ever instead of answering."""
     return await asyncio.get_running_loop().create_future() is None
 
 
 def after(seconds: float, behaviour: Behaviour) -> Behaviour:
-    """Takes its time, and then does something else."""
+    """Return a behaviour that waits, and then does something else."""
 
     async def behave(received: Received, writer: asyncio.StreamWriter) -> bool:
         await asyncio.sleep(seconds)
@@ -79,7 +79,7 @@ def after(seconds: float, behaviour: Behaviour) -> Behaviour:
 
 
 def both(first: Behaviour, second: Behaviour) -> Behaviour:
-    """Does one thing after the other."""
+    """Return a behaviour that does one thing after the other."""
 
     async def behave(received: Received, writer: asyncio.StreamWriter) -> bool:
         return await first(received, writer) and await second(received, writer)
@@ -88,7 +88,7 @@ def both(first: Behaviour, second: Behaviour) -> Behaviour:
 
 
 async def drips(_: Received, writer: asyncio.StreamWriter) -> bool:
-    """Answers a byte every 10 ms."""
+    """Answer a byte every 10 ms."""
     for index in range(len(OK)):
         writer.write(OK[index : index + 1])
         await writer.drain()
@@ -97,23 +97,23 @@ async def drips(_: Received, writer: asyncio.StreamWriter) -> bool:
 
 
 async def resets(_: Received, writer: asyncio.StreamWriter) -> bool:
-    """Resets the connection instead of an answer."""
+    """Reset the connection instead of answering."""
     reset(writer)
     return False
 
 
 async def hangs_up(_: Received, __: asyncio.StreamWriter) -> bool:
-    """Closes the connection instead of an answer."""
+    """Close the connection instead of answering."""
     return False
 
 
 async def answers_once(received: Received, writer: asyncio.StreamWriter) -> bool:
-    """Answers a connection's first request, and closes the connection when another comes."""
+    """Answer a connection's first request, and close the connection when another comes."""
     return received.turn == 1 and await says(OK)(received, writer)
 
 
 async def answers_and_resets(received: Received, writer: asyncio.StreamWriter) -> bool:
-    """Answers, and resets the connection although it said it would keep it."""
+    """Answer, and reset the connection although the answer said it would be kept."""
     await says(OK)(received, writer)
     reset(writer)
     return False
@@ -142,7 +142,7 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 
 class Gate:
-    """A behaviour: answers nobody until it is opened, and everybody from then on."""
+    """A behaviour that answers no request until it is opened, and all from then on."""
 
     def __init__(self, answer: bytes = OK) -> None:
         self._opened: Future[None] = Future()
@@ -174,15 +174,15 @@ class Hook:
         return f"{self.scheme}://{host}:{self.port}{path}"
 
     def does(self, path: str, *behaviours: Behaviour) -> None:
-        """What it does when this path is posted to: each in turn, the last from then on. Untold, it answers 200."""
+        """Set the behaviours for posts to a path: each in turn, the last from then on. Without any, it answers 200."""
         self._behaviours[path] = list(behaviours)
 
     def does_unread(self, path: str, behaviour: Behaviour) -> None:
-        """The same, and it does so before it reads the body."""
+        """Do the same, but before the body is read."""
         self._unread[path] = behaviour
 
     def received(self, path: str | None = None) -> list[Received]:
-        """All that was posted to a path, or to any."""
+        """Return all requests that came to a path, or to any."""
         with self._news:
             return [request for request in self._received if path in (None, request.path)]
 
@@ -253,12 +253,12 @@ class Hook:
 
 
 async def arrived(hook: Hook, path: str, count: int = 1) -> list[Received]:
-    """What was posted to a path, once it is so many, for those who wait in an event loop."""
+    """Wait in an event loop until so many requests came to a path, and return them."""
     return await asyncio.to_thread(hook.wait_for, path, count, within=20)
 
 
 def values(requests: list[Received]) -> list[Any]:
-    """The bodies as JSON."""
+    """Return the bodies, decoded from JSON."""
     return [json.loads(request.body) for request in requests]
 
 

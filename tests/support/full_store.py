@@ -51,7 +51,7 @@ def _fill_queues(q: Queue) -> None:
 
 
 def _fill_consumers(q: Queue) -> None:
-    """One claim is open, and nobody holds the consumer of another queue."""
+    """Make one open claim, and a consumer of another queue that nobody holds."""
     q.create("claimed")
     q.enqueue_many("claimed", list(range(30)))
     epoch = q.consumers.open("claimed", "query", owner="driver", hold_ms=HOUR * 1000).epoch
@@ -60,7 +60,7 @@ def _fill_consumers(q: Queue) -> None:
 
 
 def _fill_writers(q: Queue) -> None:
-    """One epoch is promoted, one was left undone, and one waits to be promoted."""
+    """Make three epochs: one promoted, one left undone, and one that waits to be promoted."""
     q.create("staged")
     q.writers.stage("staged", "load", 0, "p", [1, 2, 3])
     q.writers.promote("staged", "load", 0, {"p": 3})
@@ -119,5 +119,5 @@ VIEWS: dict[str, Callable[[Queue], Any]] = {
 
 
 def seen(q: Queue) -> dict[str, Any]:
-    """All that a queue says of itself."""
+    """Return all views of a queue's contents."""
     return {what: view(q) for what, view in VIEWS.items()}

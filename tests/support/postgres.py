@@ -35,7 +35,10 @@ _numbers = itertools.count()
 
 @functools.cache
 def shared_cluster_url() -> str:
-    """Where the cluster is that all tests of a run share, with a template of an empty queue. It forgets in a crash."""
+    """Return the URL of the cluster that all tests of a run share, with a template of an empty queue.
+
+    The first call starts it. It loses data in a crash.
+    """
     home = Path(os.environ[HOME])
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -63,14 +66,14 @@ async def _execute(url: str, sql: str) -> None:
 
 
 def new_database(template: str = TEMPLATE) -> str:
-    """The URL of a database of the caller's own, with an empty queue in it, or empty itself (of ``template0``)."""
+    """Make a database of the caller's own, with an empty queue or (of ``template0``) without, and return its URL."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     asyncio.run(_execute(f"{shared_cluster_url()}postgres", f"CREATE DATABASE {name} TEMPLATE {template}"))
     return f"{shared_cluster_url()}{name}"
 
 
 def fetch_column(url: str, sql: str) -> list[Any]:
-    """The first column of the rows that a statement gives."""
+    """Return the first column of the rows that a statement gives."""
 
     async def fetch() -> list[Any]:
         connection = await asyncpg.connect(url)
@@ -139,7 +142,7 @@ class Awaited:
 
 @pytest.fixture(scope="session")
 def reused_database() -> Iterator[Reused]:
-    """A PostgreSQL database of this process, for one test after another."""
+    """Yield a PostgreSQL database of this process, for one test after another."""
     database = Reused()
     yield database
     database.close()

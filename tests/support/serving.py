@@ -1,4 +1,4 @@
-"""A real server in a process of its own, and clients that say exactly what they are told to say."""
+"""A real server in a process of its own, and clients that send exactly what they are given."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class Serving:
 
     @functools.cached_property
     def uuids(self) -> MessageUuids:
-        """What its messages are called where they have UUIDs."""
+        """The names of its messages where they have UUIDs."""
         if self.database is not None:
             return MessageUuids(*fetch_column(self.database, "SELECT salt FROM sqew_meta"))
         with contextlib.closing(apsw.Connection(str(self.db))) as connection:
             return MessageUuids(connection.execute("SELECT salt FROM sqew_meta").get)
 
     def figure(self, metric: str) -> float:
-        """What /metrics says of one; 0 where it says nothing of it."""
+        """Return the value of a metric in /metrics; 0 if it is not there."""
         text = self.call("GET", "/metrics").body.decode()
         found = re.search(rf"^{re.escape(metric)} (\S+)$", text, re.MULTILINE)
         return 0 if found is None else float(found[1])
@@ -67,7 +67,7 @@ class Serving:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None, timeout: float = 30
     ) -> Answer:
-        """One request on a connection of its own. A body that is not bytes is sent as JSON."""
+        """Send one request on a connection of its own. A body that is not bytes is sent as JSON."""
         connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
         try:
             sent = dict(headers or {})
@@ -82,7 +82,7 @@ class Serving:
             connection.close()
 
     def connect(self, timeout: float = 10) -> socket.socket:
-        """A bare connection."""
+        """Open a bare connection."""
         return socket.create_connection((self.host, self.port), timeout=timeout)
 
     def talk(self, raw: bytes, timeout: float = 10) -> bytes:
@@ -96,7 +96,7 @@ class Serving:
             return received
 
     def stop(self, number: int = signal.SIGTERM, within: float = 20) -> int:
-        """Send a signal and wait for the end; its exit code."""
+        """Send a signal, wait for the end and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(within)
 
@@ -109,7 +109,7 @@ def serving(
     db: Path | None = None,
     database: str | None = None,
 ) -> Iterator[Serving]:
-    """`sqew serve` on a free port, with more flags. It is killed at the end if it still runs."""
+    """Run `sqew serve` on a free port, with more flags. It is killed at the end if it still runs."""
     db = db or folder / "queue.db"
     place = ["--database-url", database] if database else [] if "--database-url" in flags else ["--db", str(db)]
     with launching(folder, *place, "--port", "0", *flags, env=env) as server:
@@ -119,7 +119,7 @@ def serving(
 
 @contextlib.contextmanager
 def launching(folder: Path, *flags: str, env: dict[str, str] | None = None) -> Iterator[Serving]:
-    """`sqew serve` in a folder with these flags and variables alone. It is killed at the end if it still runs."""
+    """Run `sqew serve` in a folder with these flags and variables alone. It is killed at the end if it still runs."""
     log = folder / f"serve-{time.monotonic_ns()}.log"
     command = [sys.executable, "-m", "sqew", "serve", *flags]
     with log.open("w") as stderr:
@@ -135,7 +135,7 @@ def launching(folder: Path, *flags: str, env: dict[str, str] | None = None) -> I
 
 
 def _address(process: subprocess.Popen[str], log: Path) -> str:
-    """Where it listens, as it says itself once it does."""
+    """Wait until the server listens, and return the address that it logs."""
     deadline = time.monotonic() + START_WITHIN_S
     while time.monotonic() < deadline:
         if found := re.search(r"https?://\S+:\d+|unix:[^\s\"]+", log.read_text()):
@@ -148,7 +148,7 @@ def _address(process: subprocess.Popen[str], log: Path) -> str:
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Serving]]:
-    """One server on each store, started when somebody wants it."""
+    """Yield a function that starts one server on each store, when it is first wanted, and returns it."""
     with contextlib.ExitStack() as stack:
 
         def start(store: str) -> Serving:
@@ -161,5 +161,5 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 @pytest.fixture(scope="session")
 def shared_server(servers: Callable[[str], Serving]) -> Serving:
-    """One server for all tests that leave it as they found it: use queues of a name of your own."""
+    """Return one server for all tests that leave it as they found it: use queues of a name of your own."""
     return servers("sqlite")

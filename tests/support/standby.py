@@ -1,4 +1,4 @@
-"""A synchronous standby that is not there: every commit waits for it until somebody cuts that short."""
+"""A synchronous standby that does not exist: every commit waits for it until the wait is cut short."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = "SELECT 1 WHERE current_setting('synchronous_standby_names') = '{}'"
 
 
 def name_standby(url: str, name: str) -> None:
-    """Have all commits of a cluster wait for a standby; no name: for none any more."""
+    """Make all commits of a cluster wait for a standby; an empty name: for none any more."""
     fetch_column(url, f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
     while True:
         fetch_column(url, "SELECT pg_reload_conf()")
@@ -30,7 +30,7 @@ def _waits(url: str) -> list[int]:
 
 @contextlib.asynccontextmanager
 async def standing_by(url: str) -> AsyncIterator[None]:
-    """Have all commits of a cluster wait for a standby that does not exist."""
+    """Make all commits of a cluster wait for a standby that does not exist, until the block ends."""
     await asyncio.to_thread(name_standby, url, "nobody")
     try:
         yield
@@ -39,7 +39,7 @@ async def standing_by(url: str) -> AsyncIterator[None]:
 
 
 def until_it_waits(url: str) -> int:
-    """The process of the first commit that waits for the standby."""
+    """Wait until a commit waits for the standby, and return the id of its process."""
     while not (waiting := _waits(url)):
         time.sleep(0.02)
     return waiting[0]
@@ -47,7 +47,7 @@ def until_it_waits(url: str) -> int:
 
 @contextlib.contextmanager
 def impatience(url: str) -> Iterator[None]:
-    """Have every wait for the standby cut short, as an operator may who wants things to go on."""
+    """Make every wait for the standby be cut short, as an impatient operator may."""
     over = threading.Event()
 
     def cut_short() -> None:

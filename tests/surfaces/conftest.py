@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="session")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Place]]:
-    """Start a server on each store when a test wants it."""
+    """Yield a function that starts a server on each store, when a test first wants it."""
     with contextlib.ExitStack() as stack:
 
         def start(store: str) -> Place:
@@ -92,33 +92,33 @@ _ALL = _PROGRAMS | {"commands": _commands, "commands-url": _commands_on_a_server
 
 @pytest.fixture(params=_ALL)
 def surface(request: pytest.FixtureRequest, place: Place) -> Iterator[Surface]:
-    """Every surface in turn."""
+    """Yield every surface in turn."""
     with contextlib.ExitStack() as stack:
         yield _ALL[request.param](place, stack)
 
 
 @pytest.fixture(params=_PROGRAMS)
 def program(request: pytest.FixtureRequest, place: Place) -> Iterator[Program]:
-    """Every surface for programs in turn."""
+    """Yield every surface for programs in turn."""
     with contextlib.ExitStack() as stack:
         yield _PROGRAMS[request.param](place, stack)  # type: ignore[misc]
 
 
 @pytest.fixture
 def aside(place: Place) -> OverHTTP:
-    """Another user of the same place."""
+    """Return another user of the same place."""
     return OverHTTP(place.server)
 
 
 @pytest.fixture
 def queue() -> str:
-    """A name that no other test uses."""
+    """Return a name that no other test uses."""
     return f"surface-{next(_numbers)}"
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the environment set nothing but where commands may post to."""
+    """Let the environment set nothing but the addresses that commands may post to, and the durability."""
     monkeypatch.setenv("SQEW_DELIVERY_ALLOW", "127.0.0.1")
     monkeypatch.setenv("SQEW_DURABILITY", "fast")
     monkeypatch.delenv("SQEW_URL", raising=False)

@@ -1,4 +1,4 @@
-"""`Queue`, `Client` and `AsyncClient`, which share their words."""
+"""`Queue`, `Client` and `AsyncClient`, whose methods have the same names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _seen(message: Message) -> Seen:
 
 
 def _held(queue: str, id: int, token: str) -> Message:
-    """Make what `claim` would have given for a lease with this token."""
+    """Return the message that `claim` would have given for a lease with this token."""
     lease = Lease(token, 0, None)
     return Message(id, queue, b"", "json", {}, 0, "normal", None, None, 1, 0, 0, None, "leased", lease)
 

@@ -1,4 +1,4 @@
-"""`sqew`, told where the queues are, with its answers in JSON."""
+"""`sqew` given the place of the queues, with its answers in JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _seen(document: dict[str, Any]) -> Seen:
 
 
 def _options(options: Mapping[str, Any]) -> list[str]:
-    """Options as they are typed: delay_ms=5 as ``--delay-ms 5``, True as a flag."""
+    """Return options as they are typed: delay_ms=5 as ``--delay-ms 5``, True as a flag."""
     words: list[str] = []
     for name, value in options.items():
         words.append(f"--{name.replace('_', '-')}")

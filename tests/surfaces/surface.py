@@ -1,4 +1,4 @@
-"""The few words that every surface is asked in, and the plain values that it answers with."""
+"""The few methods that every surface has, and the plain values that it answers with."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refused(error: type[SqewError]) -> Iterator[None]:
 
 
 class Surface(Protocol):
-    """A way to use queues. Where it refuses, it raises `Refused`."""
+    """A way to use queues. Refusals are raised as `Refused`."""
 
     # Queues and messages
     def create(self, queue: str, **policy: Any) -> None: ...

@@ -1,11 +1,11 @@
-"""What can't be done, and what becomes of it."""
+"""Dead letters: given up, shown, brought back and deleted."""
 
 from sqew.errors import MessageNotFound
 from tests.surfaces.surface import refused
 
 
 def die(surface, queue, count, **options):
-    """Send messages and give them up; their ids."""
+    """Send messages, give them up and return their ids."""
     for value in range(count):
         surface.send(queue, value)
     held = surface.receive(queue, count)

@@ -20,14 +20,14 @@ WITHIN_S = 20
 
 @pytest.fixture
 def deaf_endpoint():
-    """An address of this machine at which nobody listens, kept from everybody else."""
+    """Yield an address of this machine without a listener, reserved so that no other test listens there."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/hook"
 
 
 def exhausted(aside, subscription):
-    """Wait for the one delivery of a subscription to be given up; its id."""
+    """Wait for the one delivery of a subscription to be given up, and return its id."""
     deadline = time.monotonic() + WITHIN_S
     while [state for _, state, _ in aside.deliveries(subscription)] != ["exhausted"]:
         assert time.monotonic() < deadline, aside.deliveries(subscription)

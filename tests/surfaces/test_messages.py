@@ -1,4 +1,4 @@
-"""Sending, receiving, settling and looking."""
+"""Messages: sent, received, settled and inspected."""
 
 import time
 
@@ -9,7 +9,7 @@ from tests.surfaces.surface import refused
 
 
 def expire(aside, queue, sent):
-    """Wait until the leases of a queue are over, as its messages' times of availability tell another user."""
+    """Wait until the leases of a queue are over, as another user sees its messages."""
     while any(one.state == "leased" for one in aside.peek(queue, len(sent))):
         time.sleep(0.002)
 

@@ -1,4 +1,4 @@
-"""Messages by the clock."""
+"""Schedules: messages by the clock."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ from tests.surfaces.surface import Refused, refused
 
 @pytest.fixture
 def scheduled(surface, queue):
-    """Make a schedule that never fires by itself in a test."""
+    """Yield the name of a schedule that never fires by itself in a test."""
     surface.create(queue)
     surface.schedule(queue, queue, {"tick": 1}, cron="0 9 29 2 *")
     yield queue

@@ -1,4 +1,4 @@
-"""Sending in whole epochs."""
+"""Writers: messages sent in whole epochs."""
 
 from sqew.errors import AlreadyPromoted, BadValue, PartIncomplete, QueueNotFound
 from tests.surfaces.surface import refused

@@ -1,4 +1,4 @@
-"""The ways that docs/architecture.md describes are those that messages take."""
+"""The paths that docs/architecture.md describes are those that messages take."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from sqew.settings import resolve
 
 SOURCE = str(Path(sqew.__file__).parent) + "/"
 TURNING = {"http", "core", "stores"}
-"""The rooms between which a request changes. The others are asked on the way, and answer at once."""
+"""The rooms between which a request changes. The others are called on the way, and return at once."""
 TRIES = 5
 _JSON = "Content-Type: application/json"
 _AWS = (
@@ -35,7 +35,7 @@ _AWS = (
 
 
 class Walk:
-    """A recording: each function of sqew that was entered, once, in the order of the first time."""
+    """A recording of each function of sqew that was entered, once, in the order of the first time."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, str]] = []
@@ -66,13 +66,13 @@ class Walk:
 
     @property
     def changes(self) -> int:
-        """How often it goes from one room to another."""
+        """The number of changes from one room to another."""
         rooms = [room for file, _ in self.steps if (room := file.partition("/")[0]) in TURNING]
         return sum(one != other for one, other in pairwise(rooms))
 
 
 def shortest(walks: list[Walk]) -> Walk:
-    """Return the walk with the least in it: the others met an upkeep, or took a new block of ids."""
+    """Return the shortest walk: others met upkeep, or took a new block of ids."""
     return min(walks, key=lambda walk: (len(walk.files), walk.functions, len(walk.steps)))
 
 
@@ -83,7 +83,7 @@ class Connection:
         self._reader, self._writer = reader, writer
 
     async def ask(self, method: str, path: str, body: Any = None, *headers: str) -> Any:
-        """Send a request, and decode what is answered."""
+        """Send a request, and decode the answer."""
         encoded = b"" if body is None else msgspec.json.encode(body)
         head = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(encoded)}", *headers, "", ""]
         self._writer.write("\r\n".join(head).encode() + encoded)

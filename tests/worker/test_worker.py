@@ -1,4 +1,4 @@
-"""Workers: what their function returns is what becomes of the message; leases held; signals obeyed."""
+"""Workers: the result of their function decides the fate of the message; leases held; signals obeyed."""
 
 import functools
 import logging
@@ -32,7 +32,7 @@ def until(condition, seconds=10):
 
 
 def work_off(q, handler, **options):
-    """Everything that is ready, by this function."""
+    """Handle everything that is ready with this function, and return the worker."""
     worker = q.worker("orders", **options)(handler)
     worker.run(until_empty=True)
     return worker
@@ -116,7 +116,7 @@ def test_an_impossible_concurrency_is_refused(q, concurrency):
 
 @pytest.mark.parametrize("lease_seconds", [0, -1, float("nan"), "30"])
 def test_an_impossible_lease_is_refused(q, lease_seconds):
-    """The heartbeat would beat without a pause."""
+    """Check this, since the heartbeat would beat without a pause."""
     with pytest.raises(BadValue, match="lease_seconds"):
         q.worker("orders", lease_seconds=lease_seconds)(print)
 
@@ -135,7 +135,7 @@ class Later:
     "handler", [Later(), Later().__call__, functools.partial(Later.__call__, None)], ids=["object", "method", "partial"]
 )
 def test_a_coroutine_function_is_refused(q, handler):
-    """Nobody would await what it returns, and every message would fail."""
+    """Check this, since its result would never be awaited, and every message would fail."""
     with pytest.raises(BadValue, match="it is a coroutine function, which only the worker of an AsyncClient awaits"):
         q.worker("orders")(handler)
 
@@ -243,7 +243,7 @@ def raises(error):
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_strange_verdict_does_not_cost_a_thread(q, handler):
-    """The thread that handled it died, and the worker with it; the message stayed leased."""
+    """Check that the thread survives: it died, and the worker with it; the message stayed leased."""
     q.enqueue("orders", "strange", priority=9)
     q.enqueue("orders", "ordinary")
     ordinary = threading.Event()
@@ -309,7 +309,7 @@ def test_workers_leased_for_30_seconds_whatever_the_visibility_of_the_queue(q, v
 
 
 def extensions(q, message, count):
-    """Wait until the lease was extended so many times: by how long each lease lasted when it was seen."""
+    """Wait until the lease was extended so many times, and return the length that each lease had when it was seen."""
     lengths, ends = [], message.lease.expires_at
     while len(lengths) < count:
         lease = q.get("orders", message.id).lease
@@ -332,7 +332,7 @@ def test_the_heartbeat_extends_by_the_visibility_of_the_queue(q):
 
 
 def test_a_visibility_that_is_shortened_while_a_worker_runs_is_held_too(q):
-    """The heart was in the middle of a pause of a third of the long lease."""
+    """Check this during a pause of the heartbeat, of a third of the long lease."""
     q.update("orders", visibility_ms=60_000)
     q.enqueue_many("orders", ["long", "short"])
     attempts = []
@@ -385,7 +385,7 @@ def test_the_heartbeat_goes_on_while_stopping(q):
 
 
 def test_the_heartbeat_goes_on_when_the_time_to_stop_has_run_out(q):
-    """It ended with the wait for the threads, though they were still at work."""
+    """Check that it goes on: it ended with the wait for the threads, though they were still at work."""
     q.enqueue("orders", 1)
     began, end = threading.Event(), threading.Event()
 
@@ -422,7 +422,7 @@ def test_a_lost_lease_is_logged_and_the_worker_goes_on(q, caplog):
 
 
 def test_a_delivery_whose_lease_was_lost_let_go_of_the_next_one_when_it_ended(q):
-    """The message came a third time while the second delivery was being worked on, its lease not extended any more."""
+    """Check the second lease: it was not extended, and the message came a third time during the second delivery."""
     q.update("orders", visibility_ms=300)
     deliveries, has_come_again, is_let_go = [], threading.Event(), threading.Event()
 
@@ -521,7 +521,7 @@ def test_the_function_may_stop_its_own_worker(q):
 
 
 def test_two_functions_that_stop_their_worker_at_once_do_not_wait_for_each_other(q, child):
-    """Each joined the other's thread, for ever: hence a process that can be killed."""
+    """Check this in a process that can be killed: each joined the other's thread, for ever."""
     q.enqueue_many("orders", range(2))
 
     process = child("""
@@ -570,7 +570,7 @@ def test_a_worker_that_ran_out_of_work_can_be_started_again(q):
 
 
 def test_a_worker_started_again_leaves_those_who_still_finish_to_it(q):
-    """They must not go on to claim: more would be at work than it was told."""
+    """Check that the old threads don't go on to claim: more would be at work than the worker allows."""
     q.enqueue_many("orders", ["long", "next"])
     began, end, handled = threading.Event(), threading.Event(), []
 
@@ -658,7 +658,7 @@ with Queue.open(sys.argv[1], durability="fast") as q:
 
 
 def test_running_without_a_queue_or_a_lane_never_ended(q, child):
-    """In a process of its own: where it does not end, only that can be ended."""
+    """Check this in a process of its own: if it never ends, only that can be killed."""
     output, _ = child(WITHOUT_A_QUEUE).communicate(timeout=PROMPT * 4)
 
     assert output.splitlines() == [
@@ -668,7 +668,7 @@ def test_running_without_a_queue_or_a_lane_never_ended(q, child):
 
 
 def raised_by(run):
-    """What running raises: in a thread, so that what never ends does not keep the other tests waiting."""
+    """Run it in a thread and return its error: if it never ends, other tests need not wait."""
     raised = []
 
     def catch():
@@ -684,7 +684,7 @@ def raised_by(run):
 
 
 def test_a_queue_that_goes_ends_those_who_work_it_off_when_they_have_finished(q):
-    """The other thread finishes what it has in hand first."""
+    """Check that the other thread finishes its message first."""
     q.enqueue_many("orders", range(2))
     both = threading.Barrier(2, timeout=PROMPT)
     finished = []

@@ -1,4 +1,4 @@
-"""What receivers of SNS notifications use accepts our envelopes: AWS's own sns-validator, in Node.js."""
+"""A validator that receivers of SNS notifications use accepts our envelopes: AWS's own sns-validator, in Node.js."""
 
 import contextlib
 import http.client
@@ -28,7 +28,7 @@ ARN = "arn:aws:sns:us-east-1:000000000000:orders.new"
 
 
 class Signing(NamedTuple):
-    """A server that signs: its key, where its certificate is, and the authority that its https is to be trusted by."""
+    """A server that signs: its key, its certificate's URL, and the authority that vouches for its https."""
 
     key: SigningKey
     cert_url: str
@@ -45,7 +45,7 @@ def authority():
 
 @pytest.fixture(scope="module")
 def signing(tmp_path_factory, authority):
-    """A server that signs."""
+    """Yield a server that signs."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("localhost").configure_cert(context)
     trusted = tmp_path_factory.mktemp("authority") / "ca.pem"
@@ -59,7 +59,7 @@ def signing(tmp_path_factory, authority):
 
 @pytest.fixture(scope="module")
 def complaints(signing):
-    """What sns-validator says to envelopes: for each None, or its complaint."""
+    """Return a function that runs sns-validator: for each envelope it returns None, or the complaint."""
     node = shutil.which("node")
     if node is None or not (PACKAGES / "sns-validator").is_dir():
         pytest.fail("Node.js or its package sns-validator is missing. Run this through `python3 dev test`, once.")
@@ -138,7 +138,7 @@ def test_it_refuses_the_certificate_of_a_server_without_https(signing, complaint
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, authority):
-    """A real server, over https."""
+    """Yield a real server, over https."""
     folder = tmp_path_factory.mktemp("server")
     issued = authority.issue_cert("127.0.0.1")
     issued.private_key_pem.write_to_path(folder / "key.pem")
@@ -150,7 +150,7 @@ def server(tmp_path_factory, authority):
 
 @pytest.fixture(scope="module")
 def ask(server, authority):
-    """Asks something of it: the status of the answer."""
+    """Return a function that sends it a request and returns the status of the answer."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
 
@@ -210,6 +210,6 @@ def test_it_accepts_what_sns_sends_to_an_endpoint_and_to_a_queue(server, signing
 
 
 def _aws(service, server, signing):
-    """boto3's client of a service."""
+    """Return boto3's client of a service."""
     keys = {"aws_access_key_id": "anybody", "aws_secret_access_key": "anything", "region_name": "us-east-1"}
     return boto3.client(service, endpoint_url=server.url, verify=str(signing.authority), **keys)

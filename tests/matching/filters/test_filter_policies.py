@@ -1,4 +1,4 @@
-"""Policies that are refused, in the words of AWS, and what holds for all that are not."""
+"""Filter policies: refusals in the words of AWS, and properties of all policies that are accepted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What holds for filters whatever the policy and whatever is published."""
+"""Properties of filters, whatever the policy and the message."""
 
 import json
 import re
@@ -182,7 +182,7 @@ NESTED = st.recursive(
 
 
 def values_within(value, path=(), within=None, place=()):
-    """Every value below, with the names that lead to it and, of each array on the way, the element that it is in."""
+    """Yield every value below, with the names that lead to it and, for each array on the way, the element it is in."""
     within = within or {}
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -195,7 +195,7 @@ def values_within(value, path=(), within=None, place=()):
 
 
 def fits(wanted, found, chosen):
-    """Whether there is a value for each that is wanted, no two of them in different elements of one array."""
+    """Return True if each wanted value is found, no two of them in different elements of one array."""
     if not wanted:
         return True
     (path, value), *others = wanted

@@ -1,4 +1,4 @@
-"""Which messages a filter lets through, property by property."""
+"""Filters: the messages that they let through, property by property."""
 
 import json
 
@@ -8,7 +8,7 @@ from sqew.matching.filters import Attribute, Content, compile_filter
 
 
 def attribute(value: object) -> Attribute:
-    """A text, number or array as the attribute a client would send; a tuple as it is."""
+    """Return a string, number or array as the attribute a client would send; a tuple as it is."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, str):

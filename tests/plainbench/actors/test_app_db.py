@@ -1,4 +1,4 @@
-"""app.db: what it is filled with, and what goes wrong with it."""
+"""app.db: its contents at the start, and its faults."""
 
 import time
 
@@ -15,7 +15,7 @@ from tests.plainbench.runs import QUICK, run_real, run_virtual
 
 @pytest.fixture
 def app(context):
-    """A connection with the faults of ``faults.db``: ``app(error_rate=1)``."""
+    """Yield a function that opens a connection with the faults of ``faults.db``: ``app(error_rate=1)``."""
     opened = []
 
     def open_(**faults):
@@ -29,7 +29,7 @@ def app(context):
 
 @pytest.fixture
 def load(tmp_path):
-    """Fill app.db from a file with such a text: what is in the table of that name then."""
+    """Return a function that fills app.db from a file, and returns the rows of the table of the file's name."""
 
     def load_(name, text):
         path = tmp_path / name

@@ -1,4 +1,4 @@
-"""What a worker's slots hold, so that its leases can be extended."""
+"""Messages that a worker's slots hold, so that its leases can be extended."""
 
 from __future__ import annotations
 

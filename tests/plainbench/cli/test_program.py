@@ -1,4 +1,4 @@
-"""`plainbench` as it is typed: init, topic, ingest, stats, drivers, and how it answers to mistakes."""
+"""`plainbench` as it is typed: init, topic, ingest, stats, drivers, and its answers to mistakes."""
 
 import json
 import re
@@ -18,13 +18,13 @@ from tests.plainbench.conftest import environment_of_children
 
 @pytest.fixture
 def begun(plainbench):
-    """A folder in which `plainbench init` was run."""
+    """Run `plainbench init` in an empty folder."""
     assert plainbench("init").code == 0
     return plainbench
 
 
 def shorten(folder):
-    """Have the workload of `plainbench init` end after two seconds."""
+    """Make the workload of `plainbench init` end after two seconds."""
     path = folder / "plainbench.yaml"
     text = path.read_text()
     assert "for_s: 10 " in text

@@ -1,4 +1,4 @@
-"""`plainbench run`, `replay` and `compare`, as they are typed."""
+"""The commands `plainbench run`, `replay` and `compare`, as they are typed."""
 
 from __future__ import annotations
 

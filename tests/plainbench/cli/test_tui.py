@@ -26,7 +26,7 @@ def make(runs: Path, name: str) -> Path:
 
 
 def on_terminal(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the real program on a terminal of its own, which is given back."""
+    """Start the real program on a terminal of its own; return both."""
     terminal, side = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(Path(sqew.__file__).parents[1]), "TERM": "xterm-256color"}
     process = subprocess.Popen(

@@ -12,7 +12,7 @@ TOPICS = "topics:\n  - name: orders\n    lanes: [{name: high, weight: 3}, {name:
 
 @pytest.fixture
 def complaint(tmp_path):
-    """The sentence that refuses a text, without the folder in it."""
+    """Return a function that returns the sentence that refuses a file's content, without the folder in it."""
 
     def complain(text):
         with pytest.raises(BadValue) as refused:

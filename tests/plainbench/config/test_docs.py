@@ -1,4 +1,4 @@
-"""docs/plainbench.md says what every key means."""
+"""The page docs/plainbench.md: it explains every key."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ DOCS = (Path(__file__).parents[3] / "docs" / "plainbench.md").read_text()
 
 
 def keys(kind, found):
-    """The keys of a type and of all that it is made of."""
+    """Add the keys of a type and of all that it is made of."""
     match kind:
         case kinds.StructType():
             for field in kind.fields:

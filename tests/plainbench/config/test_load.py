@@ -1,4 +1,4 @@
-"""plainbench.yaml: what is accepted, and how mistakes in it are told."""
+"""The file plainbench.yaml: the configurations that are accepted, and errors for mistakes in it."""
 
 import pytest
 
@@ -45,7 +45,7 @@ workers:
 
 @pytest.fixture
 def read(tmp_path):
-    """The configuration in a text."""
+    """Return a function that writes a file and returns the configuration in it."""
 
     def read(text, name="plainbench.yaml"):
         path = tmp_path / name
@@ -57,7 +57,7 @@ def read(tmp_path):
 
 @pytest.fixture
 def complaint(read, tmp_path):
-    """The sentences that refuse a text, without the folder in them."""
+    """Return a function that returns the sentences that refuse a file's content, without the folder in them."""
 
     def complain(text):
         with pytest.raises(BadValue) as refused:

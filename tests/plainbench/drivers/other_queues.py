@@ -25,7 +25,7 @@ while [ -d "$1" ]; do sleep 0.1; done
 kill -KILL "-$2"
 rm -rf "$3"
 """
-"""Waits until the run is over, killed or not: then the guard of PostgreSQL's clusters takes its folder away."""
+"""A shell script that waits until the run is over, killed or not: PostgreSQL's guard removes its folder then."""
 _RABBIT = """
 epmd &
 exec /usr/lib/rabbitmq/bin/rabbitmq-server
@@ -35,13 +35,13 @@ _kept: list[subprocess.Popen[bytes]] = []
 
 @functools.cache
 def redis_url() -> str:
-    """Redis, with a file that it appends to and hands to the disk every second."""
+    """Start Redis, with a file that it appends to and syncs every second, and return its URL."""
     return _shared("redis", _start_redis)
 
 
 @functools.cache
 def rabbitmq_url() -> str:
-    """RabbitMQ, a node on its own."""
+    """Start RabbitMQ, as a single node, and return its URL."""
     return _shared("rabbitmq", _start_rabbitmq)
 
 
@@ -92,7 +92,7 @@ def _start_rabbitmq() -> str:
 
 
 def _start(name: str, command: list[str], environment: Callable[[str], dict[str, str]], port: int) -> None:
-    """A server in a folder of its own, by somebody who is not root."""
+    """Start a server in a folder of its own, as a user other than root."""
     folder = tempfile.mkdtemp(prefix=f"sqew-{name}-")
     user = _user(name)
     if user is not None:
@@ -133,7 +133,7 @@ def _answers(port: int) -> bool:
 
 
 class Cable:
-    """A way to a server that can be cut: what is asked still gets there, and the answer does not come back."""
+    """A connection to a server that can be cut: requests still get there, and their answers don't come back."""
 
     def __init__(self, port: int) -> None:
         self._to = port

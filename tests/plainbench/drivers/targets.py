@@ -27,18 +27,18 @@ class Target:
 
     @property
     def address(self):
-        """The option that says where the server is."""
+        """The option that holds the server's address."""
         return "endpoint_url" if self.kind == "sqs" else "url"
 
     def at(self, port):
-        """The same queue by another way."""
+        """Return the same queue at another port."""
         parts = urlsplit(self.options[self.address])
         user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         url = parts._replace(netloc=f"{user}127.0.0.1:{port}").geturl()
         return Target(self.kind, {**self.options, self.address: url}, self.topic, self._folder)
 
     def driver(self, **topic):
-        """A driver of the topic, which is made unless it is there."""
+        """Return a driver of the topic, which is made unless it is there."""
         driver = self.opened(**topic)
         driver.create(Topic(self.topic, max_attempts=topic.get("max_attempts", 5), lease_ms=LEASE_MS))
         return driver
@@ -56,13 +56,13 @@ class Target:
         return driver
 
     def send(self, driver, count=1):
-        """Send so many messages in one call: their numbers."""
+        """Send so many messages in one call and return their numbers."""
         items = [Item(number, b'{"n": %d}' % number) for number in itertools.islice(self._numbers, count)]
         driver.send(self.topic, items)
         return [item.number for item in items]
 
     def receive(self, driver, wait_s=5.0, lease_ms=LONG_MS):
-        """A message, if there is one; who waits for a lease to run out must have one that is as short."""
+        """Receive a message, if there is one; to wait for a lease to run out, pass a short one."""
         return list(driver.receive(self.topic, 1, lease_ms, wait_s))
 
     def receive_all(self, driver, count):
@@ -75,7 +75,7 @@ class Target:
         return sorted((left.number, left.where) for left in driver.left(self.topic))
 
     def depths(self, driver):
-        """How many there are in each state, in all lanes together."""
+        """Count the messages in each state, in all lanes together."""
         lanes = driver.depths(self.topic).values()
         return {state: sum(lane.get(state, 0) for lane in lanes) for state in ("ready", "leased", "delayed", "dead")}
 

@@ -1,4 +1,4 @@
-"""What every driver must do, on the real servers of all queues that the lab measures."""
+"""Behaviour that every driver owes, on the real servers of all queues that the lab measures."""
 
 import socket
 import zlib

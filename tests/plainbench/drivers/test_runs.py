@@ -40,7 +40,7 @@ def options_of(driver, request):
 
 @pytest.fixture
 def describe(request, tmp_path):
-    """Write plainbench.yaml: 200 messages for a topic of the test's own, and two workers."""
+    """Return a function that writes plainbench.yaml: 200 messages for a topic of the test's own, and two workers."""
 
     def write(driver, topic=None, workers=None, **keys):
         topic = topic or f"t{zlib.crc32(request.node.nodeid.encode()):08x}"

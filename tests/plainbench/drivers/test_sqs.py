@@ -1,4 +1,4 @@
-"""What is special to SQS: groups, seconds, and that nobody may look without receiving."""
+"""Peculiarities of SQS: groups, seconds, and no way to look without receiving."""
 
 import pytest
 
@@ -12,7 +12,7 @@ __all__ = ["servers", "shared_server"]
 
 @pytest.fixture
 def sqs(request, tmp_path, shared_server):
-    """A way to make a target of a topic of that name."""
+    """Yield a function that makes a target of a topic of a given name."""
     made = []
 
     def target(topic, **options):

@@ -1,4 +1,4 @@
-"""Faults round a driver that is not ours, and the processes of a run that die and come again."""
+"""Faults round a driver from elsewhere, and the processes of a run that die and come again."""
 
 import signal
 import time
@@ -35,7 +35,7 @@ def foreign(tmp_path):
 
 @pytest.fixture
 def driver(foreign, context):
-    """A driver with faults, on a topic with no message: ``driver(error_rate=1)``, and its scene."""
+    """Yield a function that returns a context and a faulty driver of an empty topic: ``driver(error_rate=1)``."""
     opened = []
 
     def open_(**faults):

@@ -42,7 +42,7 @@ def server() -> Iterator[int]:
 
 @pytest.fixture
 def connect(context, server):
-    """A scene and connections to the echo through a proxy: ``connect(latency={…})``; the scene's run has begun."""
+    """Yield a function that returns a begun context and connections to a proxied echo: ``connect(latency={…})``."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def connect(context, server):
 
 
 def exchange(connection: socket.socket, data: bytes) -> tuple[bytes, float]:
-    """Send it: what came back, and how long that took."""
+    """Send data, and return what came back and how long that took."""
     began = time.monotonic()
     connection.sendall(data)
     received = b""
@@ -241,7 +241,7 @@ def _is_gone(address):
 
 
 def eventually(look):
-    """What it gives once it gives something; nothing if that takes too long."""
+    """Return the first true result of a function; a false one if that takes too long."""
     until = time.monotonic() + 30
     while not (found := look()) and time.monotonic() < until:
         time.sleep(0.05)

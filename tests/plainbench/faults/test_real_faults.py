@@ -184,7 +184,7 @@ def test_a_lock_that_somebody_else_holds_is_waited_for_until_it_is_ours(tmp_path
 
 @pytest.fixture
 def slot(context):
-    """The queue as a slot sees it with such faults, and nothing in it: ``slot(error_rate=1)``."""
+    """Yield a function that opens an empty queue as a slot sees it with faults: ``slot(error_rate=1)``."""
     opened = []
 
     def open_(**faults):

@@ -30,7 +30,7 @@ recorder.close()
 
 
 def fill(path: Path, room: int) -> str:
-    """What is said when events are written to a file that may have only so many bytes."""
+    """Write events to a file that may have only so many bytes, and return the program's output."""
     done = subprocess.run(
         [sys.executable, "-c", _FILLS_THE_DISK, str(path), str(room)],
         capture_output=True, text=True, check=True, env=environment_of_children(),

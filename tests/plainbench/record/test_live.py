@@ -1,4 +1,4 @@
-"""A run as it goes on: what is read of its logs, and what is known of any time of it."""
+"""A run in progress: reading its logs as they grow, and its state at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doing a recorded run again."""
+"""Replays of a recorded run."""
 
 from __future__ import annotations
 

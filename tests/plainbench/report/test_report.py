@@ -1,4 +1,4 @@
-"""The report on a run: what stands in it, and that it needs nothing else."""
+"""The report on a run: its contents, and its independence of everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAULTS = {"queue": {"latency": {"type": "fixed", "ms": 4}, "error_rate": 0.03, "
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is not closed, and on anything that would be fetched."""
+    """A parser that fails on a tag that is not closed, and on anything that would be fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def virtual(tmp_path: Path) -> Path:
 
 
 def made_up(folder: Path, seconds: int = 5, never: int = 0, **changes: Any) -> Path:
-    """Ten messages a second; of each ten the first ``never`` are not done."""
+    """Make a run of ten messages a second; of each ten the first ``never`` are not done."""
     run = MadeUpRun(folder / "run")
     for n in range(1, 10 * seconds + 1):
         at = n * SECOND // 10

@@ -30,7 +30,7 @@ faults:
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A run with that driver: ``recorded("broken.py:LosesSome")``; its folder. In real time it is not run."""
+    """Return a function that records a run of a driver, unless in real time: ``recorded("broken.py:LosesSome")``."""
 
     def record(driver, mode="virtual"):
         (tmp_path / "broken.py").write_text(BROKEN)

@@ -65,7 +65,7 @@ def test_switching_one_fault_off_changes_no_other_decision(tmp_path):
     )
 
     def errors(run):
-        """By actor and number of its call: those of calls that both runs have made."""
+        """Return the errors by actor and number of its call."""
         return {(event.stream, event.index): event.what for event in run.of("fault") if "/error" in event.stream}
 
     both = errors(one).keys() & errors(other).keys()

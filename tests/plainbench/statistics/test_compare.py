@@ -19,7 +19,7 @@ from tests.plainbench.made_up import MadeUpRun, config_of, with_manifest
 
 
 def made(folder: Path, *, wait: int = 1_000, count: int = 400, **changes: Any) -> Path:
-    """A run in which messages wait for about so many microseconds; every tenth for three times as long."""
+    """Make a run whose messages wait for about so many microseconds; every tenth for three times as long."""
     run = MadeUpRun(folder)
     for n in range(1, count + 1):
         run.sent(n * 1_000, n)

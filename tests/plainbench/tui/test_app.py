@@ -1,4 +1,4 @@
-"""The screen of a run, headless: keys go in, and what would be on the terminal is read."""
+"""The screen of a run, headless: keys go in, and the text that a terminal would show is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TERMINALS = [(80, 24), (140, 40)]
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A run of nine seconds: ten messages a second for five, a crash in the second, and then nothing."""
+    """Return a run of nine seconds: ten messages a second for five, a crash in the second, and then nothing."""
     run = MadeUpRun(tmp_path / "run")
     for n in range(1, 51):
         lane = "priority" if n % 2 else "normal"
@@ -321,7 +321,7 @@ def test_a_damaged_log_ends_the_screen_with_what_is_wrong(going: Path) -> None:
 
 
 def left_over(folder: Path) -> Path:
-    """A run in which nobody receives."""
+    """Record a run without workers."""
     settings = config(mode="virtual", workers=[], workload=[{"topic": "orders", "messages": 7}], until={"idle_s": 1})
     recording = Recording(settings, folder, folder / "plainbench.yaml")
     recording.go()

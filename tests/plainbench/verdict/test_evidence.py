@@ -1,4 +1,4 @@
-"""What counts as evidence for or against a queue: on logs that are written by hand."""
+"""Evidence for or against a queue, in logs that are written by hand."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_each_message_of_a_batch_has_its_checksum(run: MadeUpRun) -> None:
 
 
 def again(run: MadeUpRun, at: int, extended: list[int]) -> list[str]:
-    """It is received at 1,000, extended at these times, and comes again."""
+    """Judge a run whose message is received at 1,000, extended at these times, and comes again."""
     run.sent(100, 1)
     run.received(1_000, 1)
     for time in extended:
@@ -229,7 +229,7 @@ def test_a_generator_without_times_of_its_own_is_never_late(run: MadeUpRun, arri
 
 
 def test_a_lane_had_a_choice_by_what_no_call_under_way_might_take(run: MadeUpRun) -> None:
-    """The call that began first had one, though it was answered last; the other may have found one lane alone."""
+    """Check that the first call had a choice, though it was answered last: the other may have found one lane alone."""
     lanes = [{"name": "priority", "weight": 3}, {"name": "normal"}]
     run.sent(100, 1, lane="priority")
     run.sent(100, 2, lane="normal")

@@ -1,4 +1,4 @@
-"""Whether lanes got what their weights promise."""
+"""Shares of lanes, compared with the promises of their weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(tmp_path: Path) -> MadeUpRun:
 
 
 def serve(run: MadeUpRun, lanes: list[str]) -> Verdict:
-    """All are sent at the beginning, and served in this order, one a millisecond."""
+    """Send all messages at the beginning, serve them in this order, one a millisecond, and judge the run."""
     for n, lane in enumerate(lanes, 1):
         run.sent(n, n, took=1, lane=lane)
     for n, lane in enumerate(lanes, 1):

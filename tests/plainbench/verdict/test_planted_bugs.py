@@ -78,7 +78,7 @@ def test_a_queue_that_loses_dead_letters_is_caught(tmp_path: Path) -> None:
 
 
 def test_a_lease_that_was_extended_holds(tmp_path: Path) -> None:
-    """The driver says that leases are longer, and they are not: at 2 s the message comes again."""
+    """Check a driver that claims to extend leases and does not: at 2 s the message comes again."""
     work = {"type": "uniform", "min_ms": 500, "max_ms": 6_000}
     workers = [{"name": "w", "concurrency": 8, "lease_ms": 2_000, "work": work}]
 

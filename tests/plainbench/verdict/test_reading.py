@@ -1,4 +1,4 @@
-"""A log is read in parts, by one process or several: whatever the cut and whoever reads, the result is the same."""
+"""Logs read in parts, by one process or several: the result is the same for any cut and any reader."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def looked_after() -> Iterator[Event]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A log of several files, with every kind of event in it, that ends in half a line."""
+    """Write a log of several files, with every kind of event in it, that ends in half a line."""
     folder = tmp_path / "run"
     folder.mkdir()
     for name, events in (("generator-0-0", generated()), ("lab", looked_after()), ("worker-0-0", handled())):
@@ -77,7 +77,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def content(run: Path, **how: Any) -> dict[str, Any]:
-    """All that is in a log, in a form that can be compared."""
+    """Return everything in a log, in a form that can be compared."""
     known = dict(vars(read(run, **how)))
     for name, value in known.items():
         if isinstance(value, dict):
@@ -180,7 +180,7 @@ def test_where_no_process_starts_or_stays_the_log_is_read_alone(
 
 
 def state_of(pid: int) -> tuple[str, int]:
-    """Whether a process runs, sleeps or is a zombie, and who has started it."""
+    """Return the state of a process (running, sleeping, a zombie …) and its parent."""
     try:
         state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
@@ -193,13 +193,13 @@ def is_there(pid: int) -> bool:
 
 
 def children_of(parent: int) -> set[int]:
-    """The processes that it has started and that have not ended."""
+    """Return the processes that a process has started and that have not ended."""
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
     return {pid for pid in pids if state_of(pid)[1] == parent and is_there(pid)}
 
 
 class Watched:
-    """Looks for the readers when the first part was read."""
+    """An observer of progress that looks for the readers once the first part was read."""
 
     def __init__(self, *, kill: bool = False) -> None:
         self._before, self._kill = children_of(os.getpid()), kill

@@ -1,4 +1,4 @@
-"""Workers that are commands: what they are told, what they may answer, and what becomes of those that misbehave."""
+"""Workers that are commands: their input, their answers, and the handling of those that misbehave."""
 
 import json
 import os
@@ -27,7 +27,7 @@ done
 
 @pytest.fixture
 def command(tmp_path, context):
-    """A handler for a shell script, or for a Python script: ``command("while read …", timeout_ms=100)``."""
+    """Yield a function that makes a handler of any script: ``command("while read …", timeout_ms=100)``."""
     opened = []
 
     def open_(script, *, scene_=None, **worker):
@@ -45,7 +45,7 @@ def command(tmp_path, context):
 
 @pytest.fixture
 def reports(context, tmp_path):
-    """What happened to the worker, as the log has it: pairs of what and why."""
+    """Return a function that reads the worker's events from the log, as pairs of what and why."""
 
     def read_them(scene_):
         scene_.recorder.flush()
@@ -331,7 +331,7 @@ def test_a_command_that_dies_of_every_message_ends_the_run_with_its_stderr(tmp_p
 
 
 def await_end(pid: int) -> None:
-    """Return when the process is no more, or is but a name that its parent has not asked for yet."""
+    """Return when a process has ended, or is but a zombie that its parent has not waited for yet."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:

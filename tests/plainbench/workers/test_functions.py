@@ -1,4 +1,4 @@
-"""Workers that are Python functions: how they are found, what they get, and what their results mean."""
+"""Workers that are Python functions: how they are found, their arguments, and the meaning of their results."""
 
 import pytest
 
@@ -34,7 +34,7 @@ not_a_function = 5
 
 @pytest.fixture
 def function(tmp_path, context):
-    """A handler for one of the functions above: ``function("work.py:raises")``."""
+    """Yield a function that makes a handler of one of the functions above: ``function("work.py:raises")``."""
     (tmp_path / "work.py").write_text(WORK)
     opened = []
 

@@ -39,7 +39,7 @@ print("done", flush=True)
 
 @pytest.fixture
 def driver(config, tmp_path):
-    """A queue with the topic orders, in the lanes high and low."""
+    """Yield a driver of a queue with the topic orders, in the lanes high and low."""
     opened = open_driver(Place(config(), tmp_path, RealTime()))
     opened.create(Topic("orders", {"high": 1, "low": 1}))
     yield opened
@@ -48,7 +48,7 @@ def driver(config, tmp_path):
 
 @pytest.fixture
 def ingest(driver, tmp_path):
-    """An ingest of lines into orders."""
+    """Return a function that makes an ingest of lines into orders."""
 
     def make(lines, into=None):
         (tmp_path / "in.jsonl").write_text("".join(f"{line}\n" for line in lines))

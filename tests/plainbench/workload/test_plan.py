@@ -1,4 +1,4 @@
-"""What is planned: from the seed alone, and for a second life only what the first has not tried."""
+"""Plans: made from the seed alone, and for a second life only of what the first has not tried."""
 
 import gzip
 import json
@@ -19,7 +19,7 @@ LANES = [{"name": "orders", "lanes": [{"name": "high", "weight": 3}, {"name": "l
 
 @pytest.fixture
 def planned(context):
-    """The plan of one workload for the topic orders, whole."""
+    """Return a function that plans one workload for the topic orders, whole."""
 
     def make(count=None, topics=LANES, seed=1, **workload):
         made = context(seed=seed, topics=topics, workload=[{"topic": topics[0]["name"], **workload}])

@@ -1,4 +1,4 @@
-"""``when``: what was once taken for something else is read as people mean it, or refused with the reason."""
+"""``when``: phrases once misread are read as people mean them, or refused with the reason."""
 
 import pytest
 

@@ -25,7 +25,7 @@ TIMES = ("due", "sent_at", "received_at", "acked_at", "died_at", "done_at")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1 is done, 2 retried; 3 dies; 4 is never received; 5's worker dies; 6 to 8 go in one call, and only 6 is done."""
+    """Write a run: 1 is done, 2 retried; 3 dies; 4 is not received; 5's worker dies; of 6–8, one call, 6 is done."""
     # A name that Hadoop would take for a pattern.
     run = MadeUpRun(tmp_path_factory.mktemp("runs") / "run[1]")
     run.done(1, at=100)

@@ -1,4 +1,4 @@
-"""`sqew spark analyse` and `plainbench report --spark` as they are typed."""
+"""The commands `sqew spark analyse` and `plainbench report --spark` as they are typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plainbench report --spark` and the lab itself work out the same figures, number by number."""
+"""Equality of `plainbench report --spark` and the lab itself: the same figures, number by number."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def both(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
 
 
 def _page(run: Path, *words: str) -> str:
-    """The page that the command makes."""
+    """Return the page that the command makes."""
     done = CliRunner().invoke(plainbench, ["report", str(run), *words])
     assert done.exit_code == 0, done.stderr
     return (run / "report.html").read_text()

@@ -21,7 +21,7 @@ Took = Callable[[int], int | None]
 
 
 def messages(queue: str, took: Took, numbers: range = range(1, 501)) -> list[dict[str, Any]]:
-    """Messages that took so many microseconds from due to ack, and half of that to be claimed."""
+    """Return messages that took so many microseconds from due to ack, and half of that to be claimed."""
     return [
         {
             "queue": queue,
@@ -42,7 +42,7 @@ def table(spark: SparkSession, *queues: list[dict[str, Any]]) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def compared(spark: SparkSession) -> Compared:
-    """Two runs, with a queue for each thing that may be found."""
+    """Compare two runs, with a queue for each thing that may be found."""
     base = table(
         spark,
         messages("faster", lambda n: 1_000 + n),
@@ -102,7 +102,7 @@ def test_runs_without_a_message_in_common_are_one_error(spark: SparkSession) -> 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Path]:
-    """A run whose messages took so many microseconds each: ``run("slow", 300)``."""
+    """Return a function that makes a run whose messages took so many microseconds each: ``run("slow", 300)``."""
 
     def make(name: str, held_us: int, **facts: object) -> Path:
         made = MadeUpRun(tmp_path / name)

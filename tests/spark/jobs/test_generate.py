@@ -1,4 +1,4 @@
-"""Workloads that are made up: the same for the same seed, and shaped as asked for."""
+"""Generated workloads: the same for the same seed, and shaped as requested."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _made: dict[bytes, list[Row]] = {}
 
 
 def made(spark: SparkSession, workload: Workload, partitions: int = 2) -> list[Row]:
-    """The messages of a workload in their order, made once: tests share what they only look at."""
+    """Return the messages of a workload in their order, made once: tests share those that they only read."""
     which = msgspec.json.encode([workload, partitions])
     if which not in _made:
         rows = generated(spark.range(0, workload.count, 1, partitions), workload).collect()

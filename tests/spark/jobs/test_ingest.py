@@ -55,7 +55,7 @@ Run = Callable[..., Ingested]
 
 @pytest.fixture
 def server(sqlite_server: Serving) -> Serving:
-    """What is on which store is the data source's business, and tested with it."""
+    """Return a server on a file: the stores are the data source's business, and tested with it."""
     return sqlite_server
 
 
@@ -67,7 +67,7 @@ def client(server: Serving) -> Iterator[Client]:
 
 @pytest.fixture
 def ingest(spark: SparkSession, server: Serving, tmp_path: Path) -> Run:
-    """Ingest files into a queue: ``ingest("orders", tmp_path / "a.jsonl", lane="fast")``."""
+    """Return a function that ingests files into a queue: ``ingest("orders", tmp_path / "a.jsonl", lane="fast")``."""
 
     def run(
         queue: str,
@@ -173,7 +173,7 @@ def test_csv_with_quotes_and_newlines_arrives_as_without_spark(
 
 
 def ingest_without_spark(folder: Path, files: list[Path], format: Format) -> tuple[list[Any], list[dict[str, Any]]]:
-    """The bodies and the rejects of PlainBench's own ingest."""
+    """Return the bodies and the rejects of PlainBench's own ingest."""
     folder.mkdir()
     driver = open_driver(Place(msgspec.convert({"topics": [{"name": "orders"}]}, Config), folder, RealTime()))
     driver.create(Topic("orders", {}))
@@ -204,7 +204,7 @@ def test_a_rerun_adds_nothing_and_a_new_file_among_known_ones_is_added(
 
 
 class Killed(BaseException):
-    """What ends a run as a kill does: nothing that the run would do afterwards is done."""
+    """An exception that ends a run as a kill does: nothing that the run would do afterwards is done."""
 
 
 class MortalWire(Wire):

@@ -1,4 +1,4 @@
-"""Archives and lakes for tests: finished messages as Spark reads them, and what lies in a folder."""
+"""Archives and lakes for tests: finished messages as Spark reads them, and the files of a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def finished(id: int, at: datetime = NOON, **fields: Any) -> dict[str, Any]:
-    """A finished message."""
+    """Return a finished message."""
     return {
         "id": id,
         "queue": "orders",
@@ -42,7 +42,7 @@ def finished(id: int, at: datetime = NOON, **fields: Any) -> dict[str, Any]:
 
 
 def archive_of(spark: SparkSession, messages: Iterable[dict[str, Any]]) -> DataFrame:
-    """Finished messages, as a read of a queue's archive gives them."""
+    """Return finished messages as a read of a queue's archive gives them."""
     schema = schema_of(archive=True)
     columns = to_arrow_schema(schema, timezone="UTC")
     rows = [{**message, "headers": list(message["headers"].items())} for message in messages]
@@ -50,16 +50,16 @@ def archive_of(spark: SparkSession, messages: Iterable[dict[str, Any]]) -> DataF
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """What someone finds who looks for Parquet files by queue and day."""
+    """Return the Parquet files that a search by queue and day finds."""
     return sorted(folder.glob("queue=*/day=*/*.parquet"))
 
 
 def ids_in(files: Iterable[Path]) -> list[int]:
-    """The ids in Parquet files, read without Spark."""
+    """Return the ids in Parquet files, read without Spark."""
     return sorted(id for file in files for id in pa.parquet.read_table(file, columns=["id"])["id"].to_pylist())
 
 
 def ids_of(lake: Lake, queue: str | None = None) -> list[int]:
-    """The ids in the files that commits name, read without Spark."""
+    """Return the ids in the files that commits name, read without Spark."""
     lake.settle(queue)
     return ids_in(Path(lake.place(file)) for commit in lake.commits(queue) for file in commit.files)

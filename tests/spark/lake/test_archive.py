@@ -1,4 +1,4 @@
-"""Finished messages go to the lake once each, whatever happens to the run that takes them there."""
+"""Archive runs: finished messages go to the lake once each, whatever happens to the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.spark.lake.lakes import NOON, archive_of, finished, ids_in, ids_of, p
 
 
 class Killed(BaseException):
-    """What ends a run as a kill does: nothing that the run would do afterwards is done."""
+    """An exception that ends a run as a kill does: nothing that the run would do afterwards is done."""
 
 
 def killed_at(moment):
@@ -36,7 +36,7 @@ def killed_at(moment):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Called so that whoever takes a name for a pattern does not find it."""
+    """Return a folder whose name, taken for a pattern, does not match it."""
     return tmp_path / "lake [1] {a,b}*"
 
 
@@ -54,7 +54,7 @@ MESSAGES = [
 
 @pytest.fixture(scope="module")
 def archived_once(spark, tmp_path_factory):
-    """A lake that has `MESSAGES`, and what the run said that brought them there: in a session of another time zone."""
+    """Return a lake that has `MESSAGES`, and the result of its run, in a session of another time zone."""
     folder = tmp_path_factory.mktemp("archived") / "lake"
     spark.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
     try:
@@ -66,7 +66,7 @@ def archived_once(spark, tmp_path_factory):
 
 @pytest.fixture
 def filled(archived_once, folder):
-    """A lake of one's own that has `MESSAGES`."""
+    """Return a lake of the test's own that has `MESSAGES`."""
     shutil.copytree(archived_once[0], folder)
     return Lake(LocalFiles(folder))
 
@@ -157,7 +157,7 @@ def test_a_server_that_takes_few_at_a_time_is_told_of_few(spark, lake):
 
 
 def changed(folder, id, change):
-    """Have the file that has a message hold something else."""
+    """Change the contents of the file that has a message."""
     [file] = [file for file in parquet_files(folder) if id in ids_in([file])]
     pq.write_table(change(pq.ParquetFile(file).read()), file, use_deprecated_int96_timestamps=True)
 
@@ -285,7 +285,7 @@ def test_a_lake_that_can_not_be_written_is_one_sentence(spark, tmp_path):
 
 @contextmanager
 def largest_file(spark, size):
-    """No file of Java's may grow beyond a size in this block, as on a disk that has no room for more."""
+    """Limit the size of Java's files in this block, as on a disk that has no room for more."""
     java = spark._jvm.java.lang.ProcessHandle.current().pid()
     before = resource.prlimit(java, resource.RLIMIT_FSIZE)
     resource.prlimit(java, resource.RLIMIT_FSIZE, (size, before[1]))

@@ -1,4 +1,4 @@
-"""`sqew spark archive`, `query` and `replay` as they are typed, on real servers; and killed in the middle."""
+"""The commands `sqew spark archive`, `query` and `replay` as they are typed, on real servers; and killed midway."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_WITHIN_S = 300
 
 @pytest.fixture
 def typed(spark):
-    """Run a command line in this process: the code it ends with, what it answers, and what it says besides."""
+    """Return a function that runs a command line in this process and returns the exit code, stdout and stderr."""
 
     def run(*words):
         done = CliRunner().invoke(sqew, ["spark", *map(str, words)])
@@ -35,7 +35,7 @@ def typed(spark):
 
 
 def finish(server, queue, count):
-    """Send messages, and be done with them: their ids."""
+    """Send messages, finish them and return their ids."""
     noise = random.Random(1)
     ids = []
     for start in range(0, count, 1000):
@@ -127,7 +127,7 @@ def test_what_can_not_be_done_is_said_in_a_sentence(sqlite_server, typed, words,
 
 @contextmanager
 def archiving(server, queue, lake):
-    """`sqew spark archive … --delete` in a process of its own, which is killed with its Java if it still runs."""
+    """Run `sqew spark archive … --delete` in a process of its own, killed with its Java if it still runs at the end."""
     words = ["spark", "archive", "--url", server.url, "--queue", queue, "--lake", lake, "--delete", "--json"]
     settings = {**QUICK_JAVA, "spark.driver.memory": "600m"}
     more = [f"--spark-setting={name}={value}" for name, value in settings.items()]
@@ -147,7 +147,7 @@ def archiving(server, queue, lake):
 
 
 def wait_for(process, folder, pattern):
-    """Wait until a file is there that a process makes."""
+    """Wait until a process has made a file."""
     until = time.monotonic() + START_WITHIN_S
     while not any(folder.glob(pattern)):
         assert process.poll() is None, process.stderr.read()
@@ -157,7 +157,7 @@ def wait_for(process, folder, pattern):
 
 @pytest.fixture(scope="module", autouse=True)
 def killed(spark, sqlite_server, new_queue, tmp_path_factory):
-    """An archive run that is killed, with what it has written, while the other tests go on: queue, ids and lake."""
+    """Kill an archive run once it has written, while other tests go on; yield the future of queue, ids and lake."""
     queue, lake = new_queue(sqlite_server, keep="archive"), tmp_path_factory.mktemp("killed") / "lake"
     ids = finish(sqlite_server, queue, 1_000)
 

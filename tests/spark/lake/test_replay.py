@@ -1,4 +1,4 @@
-"""Messages of the lake go into a queue again, each once however often that is asked for."""
+"""Replays: messages of the lake go into a queue again, each once however often that is requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOMORROW = round((NOON + timedelta(hours=12)).timestamp() * 1000)
 
 @pytest.fixture(scope="module")
 def archived(spark, tmp_path_factory):
-    """A lake with two commits: orders 1 to 3, and 4, which died a day later."""
+    """Return a lake with two commits: orders 1 to 3, and 4, which died a day later."""
     folder = tmp_path_factory.mktemp("lakes") / "lake"
     made = Lake(LocalFiles(folder))
     first = [finished(id, NOON + timedelta(minutes=id)) for id in (1, 2, 3)]
@@ -35,14 +35,14 @@ def archived(spark, tmp_path_factory):
 
 @pytest.fixture
 def lake(archived, tmp_path):
-    """One of its own, to be added to."""
+    """Return a copy of the lake, to be added to."""
     shutil.copytree(archived, tmp_path / "lake")
     return Lake(LocalFiles(tmp_path / "lake"))
 
 
 @pytest.fixture
 def replayed(spark, lake):
-    """Replay the lake to a queue of a server."""
+    """Return a function that replays the lake to a queue of a server."""
 
     def run(server, queue, rate=None, step=lambda _count: None, job_id=None, lane=None, in_order=False, **choice):
         options = {"url": server.url, "queue": queue}

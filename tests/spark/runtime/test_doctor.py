@@ -1,4 +1,4 @@
-"""Which Java Spark is given, and what the doctor says where something is missing."""
+"""The choice of a Java for Spark, and the doctor's words on what is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQEW = Path(sys.executable).with_name("sqew")
 
 
 def java_that_says(folder: Path, version: str) -> Path:
-    """A Java of that version, as far as anybody can tell who asks it."""
+    """Make a program that claims to be a Java of that version, and return its folder."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n")

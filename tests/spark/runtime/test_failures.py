@@ -1,4 +1,4 @@
-"""What is left of Spark's stack traces: one sentence, and an error of our own."""
+"""Sentences that replace Spark's stack traces: one each, in an error of our own."""
 
 from __future__ import annotations
 

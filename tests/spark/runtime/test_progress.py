@@ -1,4 +1,4 @@
-"""How far a job is, as somebody who watches it is told."""
+"""The progress of a job, as its watchers get it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqew.spark.runtime.progress import watched
 
 
 def test_whoever_watches_is_told_of_the_tasks_while_the_job_runs(spark: SparkSession, tmp_path: Path) -> None:
-    """The last tasks wait until the watcher has been told of the first."""
+    """Check that the watcher gets the first tasks while the last ones still wait for that."""
     gate = tmp_path / "open"
     told: list[tuple[int, int]] = []
 

@@ -24,11 +24,11 @@ from sqew.spark.source.stream_write import QueueStreamWriter
 from tests.spark.quick_java import QUICK_JAVA
 
 LIFE = "SQEW_TEST_LIFE"
-"""The variable that tells the workers of the driver what it was told itself."""
+"""The environment variable that gives the driver's arguments to its workers."""
 
 
 def die_at(moment: str) -> None:
-    """End all of the driver, if it is to end here."""
+    """Kill the driver with all its processes, if this is its moment to die."""
     life = json.loads(os.environ[LIFE])
     if life["kill_at"] != moment:
         return

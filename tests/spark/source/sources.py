@@ -1,4 +1,4 @@
-"""What the tests of ``format("sqew")`` share: tables over queues, the cause of a failure, and a network that cuts."""
+"""Parts of the tests of ``format("sqew")``: tables over queues, the cause of a failure, and a network that cuts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.serving import Serving
 
 
 def read(spark: SparkSession, server: Serving, queue: str, schema: str | None = None, **options: str) -> DataFrame:
-    """A queue as a table."""
+    """Return a queue as a table."""
     reader = spark.read.format("sqew").options(**{"url": server.url, "queue": queue, **options})
     return (reader if schema is None else reader.schema(schema)).load()
 
@@ -31,27 +31,27 @@ def write(table: DataFrame, server: Serving, queue: str, **options: str) -> None
 
 
 def refusal(action: Callable[[], Any]) -> SqewError:
-    """What is behind the error that Spark raises."""
+    """Return the error behind the one that Spark raises."""
     with pytest.raises(PySparkException) as raised:
         action()
     return cause_of(raised.value)
 
 
 def values(server: Serving, queue: str) -> list[Any]:
-    """The bodies that wait in a queue, in the order in which they were sent."""
+    """Return the bodies that wait in a queue, in the order in which they were sent."""
     with Client(server.url) as client:
         return [message.value for message in client.peek(queue, 1_000)]
 
 
 def depth(server: Serving, queue: str) -> int:
-    """How many messages a queue has."""
+    """Count the messages of a queue."""
     found: int = server.call("GET", f"/v1/queues/{queue}").json["queue_length"]
     return found
 
 
 @contextlib.contextmanager
 def cutting(server: Serving, after_bytes: int, connections: int = 1) -> Iterator[str]:
-    """The URL of a way to a server that breaks off the first connections when more bytes than that come back."""
+    """Yield the URL of a proxy to a server that cuts the first connections after so many bytes of the answer."""
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_accept, args=(listening, server, after_bytes, connections), daemon=True).start()
     try:

@@ -1,4 +1,4 @@
-"""What a task hands in, and the driver promotes: once, though answers get lost."""
+"""Rows that a task uploads and the driver promotes: each once, though answers get lost."""
 
 from __future__ import annotations
 

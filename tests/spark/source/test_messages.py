@@ -1,4 +1,4 @@
-"""Rows as the requests that hand them in: none is lost, none is too large, and none can pass for two."""
+"""Rows as the requests that upload them: none is lost, none is too large, and none can pass for two."""
 
 from __future__ import annotations
 

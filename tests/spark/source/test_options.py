@@ -1,4 +1,4 @@
-"""The options of ``format("sqew")``: what they mean, what is refused, and in which words."""
+"""The options of ``format("sqew")``: their meanings, refusals, and the words of these."""
 
 from __future__ import annotations
 

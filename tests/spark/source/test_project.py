@@ -1,4 +1,4 @@
-"""Answers in Arrow: read whole, however they are cut into pieces, and not taken for whole where they are not."""
+"""Answers in Arrow: read whole, however they are cut into pieces, and refused if they are cut short."""
 
 from __future__ import annotations
 

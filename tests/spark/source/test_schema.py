@@ -1,4 +1,4 @@
-"""The columns that ``format("sqew")`` reads and writes: what is refused, and in which words."""
+"""The columns that ``format("sqew")`` reads and writes: refusals, and the words of these."""
 
 from __future__ import annotations
 

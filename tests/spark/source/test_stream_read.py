@@ -1,4 +1,4 @@
-"""The streaming source as Spark calls it: claims, their acks, and who may have a consumer."""
+"""The streaming source as Spark calls it: claims, their acks, and the owner of a consumer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _ready(server: Serving, queue: str) -> int:
 
 
 def _open_claims(server: Serving, queue: str) -> dict[int, int]:
-    """How many messages each claim of the only consumer has that is open."""
+    """Return the number of messages in each open claim of the only consumer."""
     [found] = server.call("GET", f"/v1/queues/{queue}/consumers").json
     return {claim["number"]: claim["count"] for claim in found["claims"]}
 

@@ -101,14 +101,14 @@ def test_what_is_wrong_with_a_stream_is_said_in_a_sentence(
 
 @dataclass
 class Life:
-    """Of a driver: what it moves from where to where, and where it keeps how far it is."""
+    """A driver's queues, from which and to which it moves messages, and the folder of its checkpoint."""
 
     source: dict[str, str]
     sink: dict[str, str]
     folder: Path
 
     def end_at(self, moment: str) -> int:
-        """Start it in a process of its own that is killed, with its Java, at that moment: how it ended.
+        """Start it in a process of its own that is killed, with its Java, at a moment; return its exit code.
 
         Its Java is that of pip, so that this one too is seen to run Spark.
         """
@@ -126,7 +126,7 @@ class Life:
         ).returncode
 
     def go_on(self, spark: SparkSession) -> None:
-        """Start it here, to the end."""
+        """Run it here, to the end."""
         table = spark.readStream.format("sqew").options(**self.source).load().select("body")
         writer = table.writeStream.format("sqew").options(**self.sink)
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
@@ -140,7 +140,7 @@ def new_life(
     new_queue: Callable[..., str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[], Life]:
-    """Make one that moves 500 numbers from one store to the other, in three batches."""
+    """Return a function that makes a life of 500 numbers, moved from one store to the other, in three batches."""
 
     def make() -> Life:
         source, sink = new_queue(sqlite_server), new_queue(postgres_server)
@@ -156,14 +156,14 @@ def new_life(
 
 @pytest.fixture(scope="module", autouse=True)
 def ending(spark: SparkSession, new_life: Callable[[], Life]) -> Iterator[list[tuple[Life, Future[int]]]]:
-    """Drivers that are killed while the other tests go on: one after a claim, one after a promotion."""
+    """Kill drivers while the other tests go on: one after a claim, one after a promotion."""
     with ThreadPoolExecutor() as at_once:
         lives = [(new_life(), moment) for moment in ("claimed", "promoted")]
         yield [(life, at_once.submit(life.end_at, moment)) for life, moment in lives]
 
 
 def _check(life: Life, spark: SparkSession, sqlite_server: Serving, postgres_server: Serving) -> None:
-    """Raise unless every number is where it should be, once, and none where it was."""
+    """Check that every number is where it should be, once, and none where it was."""
     assert _numbers(spark, postgres_server, life.sink["queue"]) == list(range(500))
     assert depth(sqlite_server, life.source["queue"]) == 0
 

@@ -16,7 +16,7 @@ from tests.spark.source.sources import depth, read, refusal, values, write
 from tests.support.serving import Serving
 
 ROWS_OF_A_TASK = 1_200
-"""More than Spark gives to a task at a time, so that some are handed in before the task has seen the rest."""
+"""Rows of a task: more than Spark gives it at a time, so that some are uploaded before the task has seen the rest."""
 
 
 def _numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
@@ -24,7 +24,7 @@ def _numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
 
 
 def _failing(table: DataFrame, first_attempts: int) -> DataFrame:
-    """The same table, of which a task fails, when it has given most of its rows, so many times."""
+    """Return the same table, with a task that fails when it has given most of its rows, so many times."""
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
@@ -175,7 +175,7 @@ TOKEN = "open-sesame-7e1f"
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """A server that wants its token, with a queue."""
+    """Yield a server that requires its token, with a queue."""
     from tests.support.serving import serving
 
     with serving(tmp_path_factory.mktemp("guarded"), "--durability", "fast", env={"SQEW_AUTH_TOKEN": TOKEN}) as server:

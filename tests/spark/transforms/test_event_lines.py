@@ -1,4 +1,4 @@
-"""Lines of event logs, and what stands among them that is none."""
+"""Lines of event logs, and others among them that are no events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_EVENTS = [
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Events, each tenth of which is followed by something else, and no line break at the end."""
+    """Write a log of events, each tenth followed by another line, and no line break at the end."""
     lines = []
     for n in range(1, 101):
         lines += [EVENT % (n, n), *([NO_EVENTS[n // 10 - 1], b""] if n % 10 == 0 else [])]

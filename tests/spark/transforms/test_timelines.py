@@ -1,4 +1,4 @@
-"""What tasks in Python work out of events: no session is needed to see that."""
+"""Timelines that tasks in Python derive from events: no session is needed to test that."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Event = dict[str, Any]
 
 
 class Log:
-    """Events as the tasks that read them have them."""
+    """A log of events, as the tasks that read it have them."""
 
     def __init__(self, folder: Path, events: list[Event], deaths: list[Event] | None = None) -> None:
         path = folder / "log.jsonl"
@@ -191,7 +191,7 @@ def test_nothing_counted_has_no_quantiles(tmp_path: Path) -> None:
 
 
 def counted(log: Log, parts: int) -> dict[str, list[Event]]:
-    """What is counted of a log whose messages are spread over so many tasks."""
+    """Return the counts of a log whose messages are spread over so many tasks."""
     speeds, tallies, slow = [], [], []
     for some in spread(log.steps, log.steps["n"], parts).values():
         steps = np.frombuffer(some, STEPS)

@@ -40,7 +40,7 @@ $$
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that may wait."""
+    """Run a coroutine function as a test."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:
@@ -50,7 +50,7 @@ def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 async def until(ready: Callable[[], object]) -> None:
-    """Return when something is so."""
+    """Return when a condition holds."""
     async with asyncio.timeout(30):
         while True:
             if ready():
@@ -66,7 +66,7 @@ class Rivals:
         self.stores = one, other
 
     async def run(self, *operations: Operation[Any], now: int = NOW) -> list[Any]:
-        """The results of the first store."""
+        """Run operations in the first store and return their results, or raise the first error."""
         results = (await self.one.run(operations, now)).results
         for result in results:
             if isinstance(result, SqewError):
@@ -75,12 +75,12 @@ class Rivals:
 
     @property
     def retries(self) -> int:
-        """How often a transaction of either was undone by the database and done again."""
+        """Transactions of either store that the database undid and the store ran again."""
         return sum(store.database_stats().retries for store in self.stores)
 
     @contextlib.asynccontextmanager
     async def holding(self, *queues: str) -> AsyncIterator[None]:
-        """Nobody else gets to hold these queues."""
+        """Hold these queues until the block ends, so that no store gets to them."""
         async with self.holder.transaction():
             ids = await self.holder.fetch("SELECT id FROM sqew_queue WHERE name = ANY($1)", queues)
             await self.holder.execute(f"PREPARE hold AS {SQL.hold_queues}")
@@ -89,7 +89,7 @@ class Rivals:
             yield
 
     async def overlap(self, first: Operation[Any], second: Operation[Any], now: int = NOW) -> tuple[Any, Any]:
-        """Their results, where the first has done everything but commit before the other store begins the second."""
+        """Run both and return their results; the second begins when the first has done everything but commit."""
         async with self._turnstile() as opened:
             beginning = asyncio.ensure_future(self.one.run([first], now))
             await self.until_waiting(1)
@@ -102,7 +102,7 @@ class Rivals:
 
     @contextlib.asynccontextmanager
     async def _turnstile(self) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-        """Who has changed something waits before it commits, until what is yielded is called."""
+        """Hold up transactions that have changed something, before they commit, until what is yielded is called."""
         await self.holder.execute(_TURNSTILE)
         for table in _HELD_UP:
             await self.holder.execute(
@@ -114,7 +114,7 @@ class Rivals:
         await self.holder.execute("DROP FUNCTION turnstile CASCADE")
 
     async def until_waiting(self, count: int, unless: asyncio.Future[Any] | None = None) -> None:
-        """Return when so many connections wait for somebody's lock, or ``unless`` is done."""
+        """Return when so many connections wait for a lock, or ``unless`` is done."""
         async with asyncio.timeout(30):
             while unless is None or not unless.done():
                 found = await self.holder.fetchval(f"SELECT pg_stat_clear_snapshot()::text || ({_WAITING})")
@@ -125,7 +125,7 @@ class Rivals:
 
 @contextlib.asynccontextmanager
 async def rivals(database: Reused) -> AsyncIterator[Rivals]:
-    """Two stores on a database that is emptied for them."""
+    """Yield two stores on a database that is emptied for them."""
     await asyncio.to_thread(database.empty)
     async with contextlib.AsyncExitStack() as stack:
         stores = [await PostgresStore.open(database.url, now=NOW, random=Random(n), connections=4) for n in range(2)]

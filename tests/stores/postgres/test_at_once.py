@@ -1,4 +1,4 @@
-"""What two servers do to the same rows at the same moment: each message, delivery and key is one server's."""
+"""Two servers at the same rows at the same moment: each message, delivery and key belongs to one of them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ __all__ = ["reused_database"]
 
 EVER = 1 << 40
 KEPT_MS = 14 * 86_400_000
-"""How long an exhausted delivery is kept."""
+"""Milliseconds that an exhausted delivery is kept."""
 REPEATABLE_MS = 300_000
-"""How long a receive that was given a name can be repeated."""
+"""Milliseconds in which a named receive can be repeated."""
 
 
 async def bury(both: Rivals, count: int, *, fifo: bool = False, archive: bool = False) -> list[int]:
-    """Messages of ``jobs`` that are dead, in the queue ``dead`` or in the archive."""
+    """Send messages to ``jobs``, let them die into the queue ``dead`` or the archive, and return their ids."""
     dead_letter = None if archive else "dead"
     await both.run(CreateQueue("dead", Policy(fifo=fifo)))
     await both.run(CreateQueue("jobs", Policy(fifo=fifo, dead_letter=dead_letter)))
@@ -71,7 +71,7 @@ async def bury(both: Rivals, count: int, *, fifo: bool = False, archive: bool = 
 
 
 async def standing(both: Rivals, *queues: str) -> list[list[int]]:
-    """The ids of the messages in each of the queues."""
+    """Return the ids of the messages in each of the queues."""
     return [
         sorted(message.id for message in found) for found in await both.run(*(Peek(queue, 100) for queue in queues))
     ]
@@ -192,7 +192,7 @@ async def test_who_comes_too_late_for_a_message_in_the_archive_leaves_it_alone(
 
 
 async def post_in_vain(both: Rivals, count: int = 1) -> list[int]:
-    """Deliveries that are exhausted."""
+    """Claim deliveries, let them fail for good and return their ids."""
     taken = await take_deliveries(both, count)
     await both.run(SettleDeliveries([DeliveryOutcome(one.id, one.claimed_until, delivered=False) for one in taken]))
     return [one.id for one in taken]

@@ -1,4 +1,4 @@
-"""A transaction that somebody has forgotten keeps every dead row: receiving must not get slower by that."""
+"""A forgotten transaction keeps every dead row: receiving must not get slower by that."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NOW = 1_700_000_000_000
 PASSING = 60_000
 TOGETHER = 1_000
 EVERY_MS = 100
-"""A thousand every tenth of a second: 10,000 a second for 6 seconds."""
+"""Milliseconds between turns of a thousand messages each: 10,000 a second for 6 seconds."""
 BATCH = 100
 SETTLED = 10
-"""By then as many dead rows lie behind the watermark, which stays a little behind, as ever will."""
+"""Turns until as many dead rows lie behind the watermark, which stays a little behind, as ever will."""
 COUNTED = 3
-"""When the live rows are counted: there are none."""
+"""The turn before which statistics are gathered: there are no live rows then."""
 MOST = 1.5
 PAGES = """
 SELECT heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read FROM pg_statio_user_tables
@@ -37,7 +37,7 @@ SELECT heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read FROM pg_sta
 
 
 class Counted:
-    """A store, and how many pages of the messages it has looked at."""
+    """A store that counts the pages of messages that it has read."""
 
     def __init__(self, runner: asyncio.Runner, url: str) -> None:
         self._runner, self._url, self.now = runner, url, NOW
@@ -53,7 +53,7 @@ class Counted:
         return self._runner.run(self._look())
 
     def analyze(self) -> None:
-        """As autovacuum does when it thinks fit."""
+        """Gather statistics, as autovacuum does when it thinks fit."""
         self._runner.run(self._observer.execute("ANALYZE sqew_message"))
 
     async def _look(self) -> int:
@@ -78,7 +78,7 @@ def store(reused_database: Reused) -> Iterator[Counted]:
 
 @contextmanager
 def held_snapshot(url: str) -> Iterator[None]:
-    """An idle transaction that has looked at the database once."""
+    """Hold an idle transaction that has read from the database once."""
     with asyncio.Runner() as runner:
         connection = runner.run(asyncpg.connect(url))
         runner.run(connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM sqew_meta"))

@@ -1,4 +1,4 @@
-"""Queues that are held for a transaction: no two servers wait for each other."""
+"""Queues held for a transaction: no two servers wait for each other."""
 
 from __future__ import annotations
 

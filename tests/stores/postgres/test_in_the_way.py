@@ -41,7 +41,7 @@ def send(queue: str, *priorities: int) -> Send:
 
 @contextlib.asynccontextmanager
 async def broker_on(database: str) -> AsyncIterator[Broker]:
-    """What a server has its operations carried out by."""
+    """Yield a broker as a server has it."""
     settings = resolve({"database_url": database, "database_connections": CONNECTIONS}, {}, None)
     async with Broker(await open_database(settings), limits_of(settings)) as broker:
         yield broker

@@ -42,7 +42,7 @@ def send(count: int = 1, **fields: Any) -> Send:
 
 
 async def full(both: Rivals, **policy: Any) -> list[int]:
-    """A queue that holds as much as it may, sent by both servers; the ids."""
+    """Fill a queue to its quota from both servers and return the ids."""
     await both.run(CreateQueue("jobs", Policy(quota=QUOTA, **policy)))
     one = await both.one.run([send(3, key=None)], NOW)
     other = await both.other.run([send(2, ttl_ms=10)], NOW)
@@ -50,7 +50,7 @@ async def full(both: Rivals, **policy: Any) -> list[int]:
 
 
 async def is_full(both: Rivals) -> bool:
-    """Whether both servers say so."""
+    """Return True if both servers find the queue full."""
     results = [(await store.run([send()], NOW)).results[0] for store in both.stores]
     assert all(isinstance(result, QuotaExceeded | list) for result in results)
     return all(isinstance(result, QuotaExceeded) for result in results)

@@ -1,4 +1,4 @@
-"""Wake-ups between servers: none is lost with the connection that it was to go by."""
+"""Wake-ups between servers: none is lost with the connection that was to carry it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["reused_database"]
 
 
 class Woken:
-    """Who waits, and which queues it was woken for."""
+    """A waiter that records the queues it was woken for."""
 
     def __init__(self) -> None:
         self.queues: set[str] = set()
@@ -45,7 +45,7 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 
 @contextlib.asynccontextmanager
 async def hanging(store: PostgresStore, connect: Connect | None = None) -> AsyncIterator[ListenNotifier]:
-    """A bell that hears others."""
+    """Yield a notifier that listens to others."""
     notifier = ListenNotifier(connect or store.connect_to_listen, store.notify, store.counters)
     try:
         await until(lambda: notifier._listens)

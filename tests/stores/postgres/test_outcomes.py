@@ -1,4 +1,4 @@
-"""What is said of a commit that was asked for and not answered, or that no standby has confirmed."""
+"""Errors for a commit that was requested but not answered, or that no standby has confirmed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COUNT = "SELECT count(*) FROM sqew_message WHERE attempts = 0"
 
 
 def send(body: bytes, key: str | None = None) -> Send:
-    """With a key it takes the general way: it begins, looks, writes and commits."""
+    """Return a send. With a key it takes the general path: it begins, looks, writes and commits."""
     return Send("orders", [NewMessage(body, key=key)])
 
 
@@ -44,7 +44,7 @@ async def claimed(store: PostgresStore) -> Message:
 
 @contextlib.asynccontextmanager
 async def warm(url: str, **options: Any) -> Any:
-    """A store that has been used: what it knows of the queue, and has prepared, it need not ask for."""
+    """Yield a store with a warm cache: it knows the queue, and has prepared its statements."""
     async with opened(url, connections=1, **options) as store:
         await store.run([CREATE], NOW)
         for _ in range(2):
@@ -294,7 +294,7 @@ async def test_a_database_whose_warnings_nobody_hears_is_refused_where_they_coun
 
 
 def test_a_move_that_no_standby_has_was_said_to_be_whole(cluster: Cluster, tmp_path: Path) -> None:
-    """Whoever is told so may delete the file."""
+    """Check that such a move is not reported as complete: a caller that believes so may delete the file."""
     path, url = str(tmp_path / "queue.db"), cluster.url("moved_to")
     with Queue.open(path) as q:
         q.create("orders")

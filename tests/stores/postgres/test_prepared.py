@@ -1,4 +1,4 @@
-"""What becomes of a PostgreSQL store whose connections lose their prepared statements, as by a pooler's DISCARD ALL."""
+"""A PostgreSQL store whose connections lose their prepared statements, as by a pooler's DISCARD ALL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.postgres import new_database
 
 NOW = 1_700_000_000_000
 CONNECTIONS = 12
-"""More than a store tries in turn before it gives up."""
+"""More connections than a store tries in turn before it gives up."""
 ONE = Send("jobs", [NewMessage(b"{}")])
 KEYED = Send("jobs", [NewMessage(b"{}", key="k")])
 TAKE = Receive("jobs")
@@ -33,7 +33,7 @@ def url() -> str:
 
 @contextlib.asynccontextmanager
 async def used(url: str) -> AsyncIterator[PostgresStore]:
-    """A store all of whose connections have sent and received."""
+    """Yield a store all of whose connections have sent and received."""
     store = await PostgresStore.open(url, now=NOW, connections=CONNECTIONS)
     try:
         await run(store, CreateQueue("jobs", default_policy("jobs", {})))

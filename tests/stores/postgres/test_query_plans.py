@@ -1,8 +1,8 @@
-"""How PostgreSQL finds rows: by the index that is meant for it, without reading a table whole or sorting.
+"""Plans of PostgreSQL's queries: rows are found by the index meant for them, without reading a table whole or sorting.
 
 The plans are those that connections make once and keep, on a database with a lopsided backlog, with statistics and
 without, and where statistics say that there is nothing but one queue, one group and so on, or next to nothing at all.
-What is meant is what SQLite does as well: see stores/sqlite.
+The indexes meant are the counterparts of SQLite's: see stores/sqlite.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = {
     sqlite.CLAIM_CHUNKS: ROW,
     WALK: ROW,
 }
-"""What SQLite calls otherwise."""
+"""PostgreSQL's names for the indexes that SQLite calls otherwise."""
 
 DEPTH = "sqew_depth_queue"
 
@@ -78,7 +78,7 @@ AS_GOOD = {
     "find_dead_letter": ORIGIN,
     "move_running": "sqew_move_task_queue",
 }
-"""Where another index leads to the one row, or to a few, as well."""
+"""Statements for which another index leads to the one row, or to a few, as well."""
 
 FILL = """
 ALTER TABLE sqew_message SET (autovacuum_enabled = off);
@@ -144,13 +144,13 @@ INSERT INTO sqew_api_key SELECT 1 + n % 40, 'k' || n, 'x', 'send', '', NULL, 1 F
 
 
 class Planner:
-    """A connection as the store's are."""
+    """A connection with the settings of the store's."""
 
     def __init__(self, runner: asyncio.Runner, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._runner, self._connection = runner, connection
 
     def steps(self, sql: str) -> list[dict[str, Any]]:
-        """What is done to carry out a statement, whatever its parameters are."""
+        """Return the steps of a statement's plan, whatever its parameters are."""
         count = len(set(re.findall(r"\$\d+", sql)))
         parameters = f"({', '.join(['NULL'] * count)})" if count else ""
         return list(_flat(json.loads(self._runner.run(self._explain(sql, parameters)))[0]["Plan"]))
@@ -199,7 +199,7 @@ def test_every_statement_finds_its_rows_by_the_index_meant_for_it_and_sorts_noth
 
 
 def faults(name: str, steps: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with the plan of a statement."""
+    """Return the faults in the plan of a statement."""
     found = ways_in(steps)
     # A row found by an index may lead to others by their own keys; the names of the queues that exist are few.
     meant = HOT[name] | {ROW, NAMES[sqlite.NAMES]}
@@ -210,7 +210,7 @@ def faults(name: str, steps: list[dict[str, Any]]) -> list[str]:
 
 
 def ways_in(steps: list[dict[str, Any]]) -> set[str]:
-    """By which index each step finds its rows."""
+    """Return the indexes by which the steps find their rows."""
     names = {step["Index Name"] for step in steps if "Index Name" in step}
     return {ROW if name.endswith("_pkey") else name for name in names}
 
@@ -220,7 +220,7 @@ def reads_whole_or_sorts(step: dict[str, Any]) -> bool:
 
 
 def reads_all(step: dict[str, Any]) -> bool:
-    """Whether an index is read in which nothing is looked for. The queues are few; and a first one ends it."""
+    """Return True if an index is read without a condition, unless a limit ends that, or it has only the few queues."""
     is_first = step["Within"] == "Limit" and "Filter" not in step
     return "Index Name" in step and "Index Cond" not in step and not is_first and step["Relation Name"] != "sqew_queue"
 

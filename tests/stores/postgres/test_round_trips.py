@@ -1,4 +1,4 @@
-"""How often the PostgreSQL store waits for an answer."""
+"""Round trips of the PostgreSQL store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short ways of the PostgreSQL store: one statement for all of a flight, with the answers of the long way."""
+"""Fast paths of the PostgreSQL store: one statement for a whole batch, with the answers of the general path."""
 
 import asyncio
 import re
@@ -32,7 +32,7 @@ def database(reused_database: Reused) -> Reused:
 
 @pytest.fixture
 def store(database: Reused) -> Iterator[Driver]:
-    """A store on which the queue ``jobs`` was used before, so that it is known."""
+    """Yield a store on which the queue ``jobs`` was used before, so that it is known."""
     driver = Driver(lambda now, random: Awaited(database.url, now, random))
     driver.create()
     driver.send()
@@ -50,7 +50,7 @@ def neighbour(store: Driver) -> Iterator[Driver]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the statements that were sent."""
+    """Return the names of the statements that were sent, a list that grows."""
     names = {text: name for name, text in SQL.texts.items()}
     sent: list[str] = []
 
@@ -269,7 +269,7 @@ def test_an_exhausted_message_is_buried_by_who_comes_to_it(store):
 
 @pytest.mark.parametrize("tick_ms", [30, 200])
 def test_a_claim_whose_time_runs_out_takes_all_of_its_messages(statements, tick_ms):
-    """It looked at the clock for every message, and left those to which it came after 100 ms."""
+    """Check that all are taken: each message looked at the clock, and those after 100 ms were left."""
     url = new_database()
     fetch_column(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET search_path = public, pg_catalog")
     asyncio.run(slow_down_clock(url, tick_ms))
@@ -285,7 +285,7 @@ def test_a_claim_whose_time_runs_out_takes_all_of_its_messages(statements, tick_
 
 
 async def slow_down_clock(url: str, tick_ms: int) -> None:
-    """Have the database's clock go on by so much whenever it is looked at."""
+    """Make the database's clock advance by so much whenever it is read."""
     connection = await asyncpg.connect(url)
     await connection.execute(f"""
         CREATE SEQUENCE ticks;
@@ -386,7 +386,7 @@ def test_a_message_that_was_committed_late_is_not_passed_over():
 
 
 async def plan(url: str, name: str, execute: str) -> str:
-    """What PostgreSQL does for a statement, and how many pages it looks at."""
+    """Return PostgreSQL's plan for a statement, with the number of pages that it read."""
     connection = await asyncpg.connect(url, server_settings=PLANNING)
     try:
         await connection.execute(f"PREPARE {name} AS {SQL[name]}")

@@ -1,4 +1,4 @@
-"""What a PostgreSQL store makes of a database that is away, busy, full, read-only or not its own."""
+"""A PostgreSQL store whose database is away, busy, full, read-only or not its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PASSWORD = "tr0mb0ne"
 
 
 def in_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """A test that may wait."""
+    """Run a coroutine function as a test."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **fixtures: Any) -> None:
@@ -77,7 +77,7 @@ async def execute(url: str, sql: str) -> None:
 
 
 def statement(sql: str) -> Callable[[Session], Coroutine[Any, Any, str]]:
-    """What has a session carry out a statement."""
+    """Return a function that executes a statement in a session."""
     return lambda session: session.connection.execute(sql)
 
 
@@ -188,7 +188,7 @@ async def until_there(store: PostgresStore) -> None:
 
 
 class Wire:
-    """What lies between a store and its database, and may be cut without either being told."""
+    """A wire between a store and its database, which may be cut without either noticing."""
 
     def __init__(self, url: str) -> None:
         self._host, self._port = "127.0.0.1", urlsplit(url).port
@@ -198,7 +198,7 @@ class Wire:
 
     @contextlib.asynccontextmanager
     async def laid(self) -> AsyncIterator[int]:
-        """The port that leads through it."""
+        """Serve the wire and yield its port."""
         server = await asyncio.start_server(self._lead, "127.0.0.1", 0)
         try:
             yield server.sockets[0].getsockname()[1]
@@ -215,7 +215,7 @@ class Wire:
         self._passes.set()
 
     def snap(self) -> None:
-        """Both ends are told, and what was on its way is lost. Who connects anew gets through."""
+        """Break the wire: both ends notice, and data on its way is lost. New connections get through."""
         for end in self._ends:
             end.transport.abort()
         self._passes.set()
@@ -234,7 +234,7 @@ class Wire:
 
 
 def through(url: str, port: int) -> str:
-    """The same database by another port."""
+    """Return the URL of the same database by another port."""
     return url.replace(f":{urlsplit(url).port}", f":{port}")
 
 
@@ -431,7 +431,7 @@ async def test_servers_that_store_figures_at_once_are_not_in_each_others_way(url
 
 
 async def until_locked(connection: asyncpg.Connection[asyncpg.Record], count: int) -> None:
-    """Return when so many wait for somebody's lock."""
+    """Return when so many connections wait for a lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with asyncio.timeout(30):
         while True:
@@ -463,7 +463,7 @@ async def test_old_figures_that_two_servers_fold_at_once_are_counted_once(url: s
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Cluster]:
-    """A cluster that asks for passwords."""
+    """Yield a cluster that asks for passwords."""
     with crashing_cluster("guarded") as cluster:
         asyncio.run(execute(cluster.url(), f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'"))
         rules = cluster.folder / "data" / "pg_hba.conf"

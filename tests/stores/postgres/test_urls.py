@@ -1,4 +1,4 @@
-"""URLs of databases: what libpq understands in them."""
+"""URLs of databases, as libpq understands them."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""What has to wait at a PostgreSQL store: for a lock, for a connection, for another try. Nobody else waits with it."""
+"""Waits at a PostgreSQL store: for a lock, a connection or another try, without holding up anything else."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["reused_database"]
 
 MINUTE = 60_000
 USED = "SELECT pg_advisory_xact_lock_shared(1399940471, 0)"
-"""What every transaction does to the queues as servers know them."""
+"""The lock of every transaction on the queues as servers know them."""
 CHANGED = "SELECT pg_advisory_xact_lock(1399940471, 0)"
-"""What a transaction does that changes one of them."""
+"""The lock of a transaction that changes a queue."""
 
 
 async def given(both: Rivals, policy: Policy) -> ManualClock:
-    """The first store's clock; it knows a queue ``jobs`` with a message that nobody has received yet."""
+    """Send two messages to a queue ``jobs``, receive one, and return the clock of the first store."""
     await both.run(CreateQueue("jobs", policy))
     for group in "ab":
         await both.run(Send("jobs", [NewMessage(b"1", group=group if policy.fifo else None)]))
@@ -90,7 +90,7 @@ async def test_a_lease_begins_when_there_is_a_connection_for_the_receive(reused_
 
 
 class Silent:
-    """A bell that nobody hears."""
+    """A notifier that reaches nobody."""
 
     look_every_ms = 500
 
@@ -168,7 +168,7 @@ async def test_a_server_that_stops_in_a_transaction_is_undone_within_seconds(reu
 
 @pytest.fixture
 def strict() -> str:
-    """A database whose transactions see everything as it was when they began, unless they say otherwise."""
+    """Return a database whose transactions are repeatable reads unless they say otherwise."""
     url = new_database()
     name = url.rpartition("/")[2]
     asyncio.run(execute(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'"))
@@ -210,7 +210,7 @@ async def test_many_who_look_for_long_leave_the_connections_to_the_messages(reus
 
 @pytest.fixture
 def scarce() -> str:
-    """A database that lets its user have one connection."""
+    """Return a database that allows its user one connection."""
     url = new_database()
     name = f"few_{url.rpartition('/')[2]}"
     asyncio.run(

@@ -1,4 +1,4 @@
-"""How far a server remembers to have come in a queue, and when it looks from the start again."""
+"""Watermarks: the place that a server remembers in a queue, and when it looks from the start again."""
 
 from __future__ import annotations
 

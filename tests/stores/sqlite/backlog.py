@@ -43,7 +43,7 @@ def lease(store: SQLiteStore, queue: str, count: int, **fields: Any) -> None:
 
 
 class Effort:
-    """What SQLite did for the statements of a block."""
+    """The work that SQLite did for the statements of a block."""
 
     def __init__(self) -> None:
         self.steps = 0

@@ -1,4 +1,4 @@
-"""Dates in the archive, and notes of changed retentions, that are not what was written: the sweeper passes them by."""
+"""Damaged dates in the archive and damaged notes of changed retentions: the sweeper passes them by."""
 
 from __future__ import annotations
 

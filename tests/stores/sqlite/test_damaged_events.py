@@ -1,4 +1,4 @@
-"""Rows of deliveries and schedules that hold what was never written to them: they are given up, and nobody else is."""
+"""Damaged rows of deliveries and schedules: they are given up, and no others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def publish(store, key):
 
 
 def two_deliveries(store):
-    """One to damage, and one that has nothing to do with it: their ids."""
+    """Make a delivery to damage and one that has nothing to do with it, and return their ids."""
     for key in ("bad", "good"):
         run(store, Subscribe(key, "http", f"http://{key}.example/"))
         publish(store, key)

@@ -1,4 +1,4 @@
-"""What was staged and is not what it was: nothing altered is delivered, and a check finds it."""
+"""Damaged staging: no altered message is delivered, and a check finds the damage."""
 
 from __future__ import annotations
 

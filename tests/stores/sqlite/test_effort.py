@@ -1,4 +1,4 @@
-"""What an operation costs SQLite: the same, whatever the queue holds."""
+"""The cost of an operation for SQLite: the same, however many messages the queue holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def store(tmp_path):
 
 
 def cost(store, *operations):
-    """Steps of SQLite's machine for operations that run one by one."""
+    """Count the steps of SQLite's machine for operations that run one by one."""
     with effort(store.connection) as counted:
         for operation in operations:
             run(store, operation)
@@ -29,7 +29,7 @@ def cost(store, *operations):
 
 
 def life(store, queue="jobs", group=None):
-    """What the operations on a message's way cost together. Nothing is left in flight."""
+    """Count the steps of all operations on a message's way. Nothing is left in flight."""
     with effort(store.connection) as counted:
         [sent] = run(store, Send(queue, [NewMessage(b"{}", group=group)]))
         run(store, NextDue(queue))

@@ -1,4 +1,4 @@
-"""What events, deliveries and schedules cost SQLite: the same, however many others there are."""
+"""The cost of events, deliveries and schedules for SQLite: the same, however many others there are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store(tmp_path):
 
 
 def cost(store, operation, now=NOW):
-    """Steps of SQLite's machine."""
+    """Count the steps of SQLite's machine for an operation."""
     with effort(store.connection) as counted:
         run(store, operation, now)
     assert counted.scanned == 0
@@ -106,7 +106,7 @@ def endpoints(store, count):
 
 
 def posted(store, now=NOW):
-    """What one delivery costs from its claim to its end."""
+    """Count the steps of one delivery from its claim to its end."""
     with effort(store.connection) as counted:
         [delivery] = run(store, ClaimDeliveries(1, 1, 1000), now).deliveries
         run(store, SettleDeliveries([DeliveryOutcome(delivery.id, delivery.claimed_until, delivered=True)]), now)
@@ -191,7 +191,7 @@ def schedule(n, due_at):
 
 
 def fired(store):
-    """What it costs to find the one schedule that is due, and to fire it."""
+    """Count the steps of finding the one schedule that is due, and of firing it."""
     with effort(store.connection) as counted:
         [due] = run(store, FindDueSchedules()).schedules
         run(store, FireSchedule(due.name, due.version, [event()], Advance(NOW, NOW)))

@@ -1,4 +1,4 @@
-"""What it costs SQLite to move dead letters back, and to find queues among many: the same, whatever else there is."""
+"""The cost for SQLite of moving dead letters back, and of finding queues among many: independent of everything else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def store(tmp_path):
 
 
 def bury(store, queue, count):
-    """Dead letters of a queue."""
+    """Send messages to a queue and let them die."""
     fill(store, queue, count)
     while dead := run(store, Receive(queue, 5_000)).messages:
         run(store, Nack(queue, [Release(Ref(message.id), dead=True) for message in dead]))
@@ -108,7 +108,7 @@ def test_a_receive_that_may_be_repeated_does_not_pay_for_those_before_it(store):
 
 @pytest.fixture
 def crowded(store):
-    """A store with many queues and topics."""
+    """Return a store with many queues and topics."""
     for n in range(2_000):
         run(store, CreateQueue(f"q{n:04}", Policy(dead_letter="dead" if n == 1_999 else "elsewhere")))
     topics = [(f"q{n:04}", "{}", "{}", NOW) for n in range(2_000)]

@@ -1,4 +1,4 @@
-"""What SQLite's tables hold of events and schedules, and what this process remembers of them."""
+"""Rows that SQLite's tables hold of events and schedules, and the parts of them that this process caches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def settle(store, delivery, *, delivered):
 
 
 def payloads(store):
-    """How many deliveries each stored payload says it has."""
+    """Return each stored payload's own count of its deliveries."""
     return [row[0] for row in store.connection.execute("SELECT pending FROM sqew_payload ORDER BY id")]
 
 

@@ -1,4 +1,4 @@
-"""The short way (one statement that commits itself) does exactly what the general way does."""
+"""The fast paths (one statement that commits itself) do exactly what the general path does."""
 
 import os
 from collections import Counter
@@ -35,7 +35,7 @@ def stores(tmp_path):
 
 
 def contents(store):
-    """Every row, without the tokens, which are secrets, and the ids' reservation, which may be ahead."""
+    """Return every row, without the tokens, which are secrets, and the ids' reservation, which may be ahead."""
     found = {}
     for table in TABLES:
         columns = [row[1] for row in store.connection.execute(f"PRAGMA table_info({table})") if row[1] != "token"]
@@ -45,7 +45,7 @@ def contents(store):
 
 
 def operation(random, held):
-    """One operation on one message, of the kinds that have a short way and of those that change what it may assume."""
+    """Return an operation on one message, with a fast path or changing what a fast path may assume."""
     queue = random.choice(list(POLICIES))
     kind = random.choice(
         ["send", "send", "send", "receive", "receive", "ack", "ack", "nack", "extend", "remove", "update"]
@@ -156,7 +156,7 @@ def test_the_shortest_way_leaves_to_others_what_needs_more_than_a_statement(stor
 
 
 def test_what_the_shortest_way_left_to_others_does_not_hide_what_others_did(tmp_path):
-    """To tidy up reads the file: then SQLite has counted the other's change before the send that looks for it."""
+    """Check this after upkeep: it reads the file, so SQLite has counted the other's change before the send looks."""
     ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
     ours.run([CreateQueue("jobs", Policy())], 0)
     ours.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], 0)
@@ -256,7 +256,7 @@ def test_what_was_written_by_a_short_way_is_put_into_the_file_when_there_is_time
 
 @pytest.mark.parametrize("seed", range(12))
 def test_operations_that_are_committed_together_leave_the_same_rows_either_way(stores, seed, monkeypatch):
-    """Plain sends of one transaction are written together, before whatever might look at them."""
+    """Check plain sends of one transaction: they are written together, before any operation that might look at them."""
     random = Random(seed)
     short, general = stores
     for store in stores:
@@ -317,7 +317,7 @@ def test_the_short_way_is_really_taken_by_plain_messages(stores, monkeypatch):
 
 
 def test_what_another_process_did_before_a_short_way_is_seen_by_the_next_transaction(tmp_path):
-    """The count of changes that SQLite keeps must not swallow another's commit in our own."""
+    """Check that the count of changes that SQLite keeps does not swallow another's commit in our own."""
     ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
     ours.run([CreateQueue("jobs", Policy())], 0)
     theirs = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
@@ -391,7 +391,7 @@ def test_a_damaged_holder_stops_nobody_from_acking_by_the_short_way(stores):
 
 
 def test_a_queue_that_was_made_anew_elsewhere_is_noticed_although_something_was_read_meanwhile(tmp_path):
-    """To tidy up reads the file, and SQLite then no longer tells that somebody else has written to it."""
+    """Check this after upkeep: it reads the file, and SQLite then no longer shows that another process wrote to it."""
     ours = SQLiteStore(tmp_path / "q.db", now=0, durability="fast")
     ours.run([CreateQueue("jobs", Policy())], 0)
     ours.run([Send("jobs", [NewMessage(b"1"), NewMessage(b"2")])], 0)

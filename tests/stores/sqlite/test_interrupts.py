@@ -1,8 +1,8 @@
-"""Ctrl-C at any moment: nothing that was acknowledged is lost, nothing is done by halves, and nobody is locked out.
+"""Ctrl-C at any moment: no acknowledged message is lost, no operation half done, and no other program locked out.
 
 Python raises `KeyboardInterrupt` where a function begins or where one written in C returns. Here it is raised at the
-first of these moments within an operation, at the second, and so on, until the operation has no more of them. What must
-hold is looked at while the exception is being handled: its traceback keeps everything alive that was under way.
+first of these moments within an operation, at the second, and so on, until the operation has no more of them. The
+checks run while the exception is being handled: its traceback keeps everything alive that was under way.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ LARGE = "x" * 5_000
 
 
 class Keyboard:
-    """Presses Ctrl-C at the given moments of what is done, counted from 1."""
+    """A keyboard that presses Ctrl-C at the given moments of an operation, counted from 1."""
 
     def __init__(self, *moments: int) -> None:
         self._moments = moments
@@ -62,7 +62,7 @@ class Keyboard:
             raise KeyboardInterrupt
 
     def _see_to_the_next(self, frame: Any) -> None:
-        """An exception that a hook raises ends the profiling: where it is caught or passed on that is begun again."""
+        """Start profiling again where the exception is caught or passed on: one that a hook raises ends it."""
         before = sys.gettrace()
 
         def may_wait(_frame: Any, _event: str, _what: object) -> None:
@@ -76,17 +76,17 @@ class Keyboard:
 
 
 def _is_closed(frame: Any, event: str) -> bool:
-    """Whether a generator goes on with the exception that closes it: Python lets no other come before that."""
+    """Return True if a generator resumes with the exception that closes it: Python lets no other come before that."""
     return event == "call" and bool(frame.f_code.co_flags & inspect.CO_GENERATOR)
 
 
 class Case(Struct, frozen=True):
-    """An operation, and how to see what it did."""
+    """An operation, and a way to see what it did."""
 
     work: Callable[[Queue, int, list[Message]], object]
-    """Gets the number of the try, and messages that are held."""
+    """Runs the operation, given the number of the try, and leased messages."""
     found: Callable[[apsw.Connection, int, list[Message]], int]
-    """How much of it is in the file."""
+    """Counts the operation's rows in the file."""
     whole: int
 
 
@@ -119,7 +119,7 @@ def taken(rival: apsw.Connection, n: int, _held: list[Message]) -> int:
 
 
 def of_both(rival: apsw.Connection, n: int, held: list[Message]) -> int:
-    """The caller's row and the messages."""
+    """Count the caller's row and the messages."""
     return rival.execute("SELECT count(*) FROM mine WHERE n = ?", (n,)).get + bodies(rival, n, held)
 
 
@@ -131,7 +131,7 @@ def in_one_block(q: Queue, n: int, _held: list[Message]) -> None:
 
 
 def of_all_sorts(n: int) -> list[NewMessage]:
-    """Messages that take several statements."""
+    """Return messages that take several statements."""
     headers = {"try": n}
     return [
         NewMessage(b"1", headers=headers),
@@ -191,7 +191,7 @@ def q(tmp_path, clock, durability) -> Iterator[Queue]:
 
 @pytest.fixture
 def rival(q, tmp_path) -> Iterator[apsw.Connection]:
-    """Another program at the same file, which waits for nobody."""
+    """Yield another program's connection to the same file, which never waits for a lock."""
     rival = apsw.Connection(str(tmp_path / "queue.db"))
     yield rival
     rival.close()
@@ -202,7 +202,7 @@ def synchronous(q: Queue) -> int:
 
 
 def held_messages(q: Queue, n: int) -> list[Message]:
-    """Claimed, with others left to claim. All ways are warm then: the next operations may take the short one."""
+    """Claim messages and leave others to claim. All caches are warm then: the next operations may take a fast path."""
     q.purge("jobs")
     q.purge("fresh")
     q.enqueue_many("jobs", ["some"] * (2 * BATCH))
@@ -221,7 +221,7 @@ def check_that_all_is_well(q: Queue, rival: apsw.Connection, before: int) -> Non
 
 
 def interrupt_at_every_moment(case: Case, q: Queue, rival: apsw.Connection, prepare: Callable[[], object]) -> int:
-    """How many moments there were."""
+    """Interrupt an operation at each of its moments in turn, and return the number of moments."""
     before, n, keyboard = synchronous(q), 0, None
     while keyboard is None or keyboard.pressed:
         n += 1
@@ -257,7 +257,7 @@ def test_what_one_send_chose_is_not_left_to_the_next(q, rival, name, durability)
 
 @pytest.mark.parametrize("name", CASES)
 def test_who_presses_again_at_once_can_go_on_just_as_well(q, rival, name):
-    """The second interrupt hits what clears up after the first: then the next operation clears up."""
+    """Interrupt the clean-up after the first interrupt as well: then the next operation cleans up."""
     case, before, tries, twice = CASES[name], synchronous(q), count(1), 0
 
     for moment in count(1):
@@ -279,7 +279,7 @@ def test_who_presses_again_at_once_can_go_on_just_as_well(q, rival, name):
 
 
 def test_an_operation_that_was_interrupted_in_a_block_is_not_committed_by_halves(q, rival):
-    """Even where the block deals with the interrupt itself and goes on: it can't know what was done."""
+    """Check this even where the block handles the interrupt and goes on: it can't know what was done."""
 
     def block(keyboard: Keyboard, n: int) -> None:
         with q.transaction() as tx:
@@ -302,7 +302,7 @@ def test_an_operation_that_was_interrupted_in_a_block_is_not_committed_by_halves
 
 
 def test_who_waited_for_the_interrupted_thread_gets_an_answer_that_is_true(q, rival):
-    """The main thread commits for another, which must neither wait for ever nor send twice."""
+    """Check a thread for which the main thread commits: it must neither wait for ever nor send twice."""
     commits = q._executor
 
     for n in count(1):

@@ -1,4 +1,4 @@
-"""A file that an older Sqew has written: it is brought up to date, and what it holds stays as it was."""
+"""A file written by an older Sqew: it is brought up to date, and keeps its contents."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sqew import Queue
 from sqew.stores.sql.migrations import migrations
 
 _LATER = ("writer", "staging", "part", "chunk", "consumer", "claim", "claim_chunk", "redating")
-"""The tables that came with version 5 and after."""
+"""The tables added by version 5 and later."""
 
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A file as it was before there were writers and consumers, with messages in every state."""
+    """Return a file from before there were writers and consumers, with messages in every state."""
     path = tmp_path / "queue.db"
     with Queue.open(path) as queue:
         queue.create("orders", keep="archive")

@@ -1,4 +1,4 @@
-"""How SQLite finds rows: by the index that is meant for it, without reading a table whole or sorting.
+"""Plans of SQLite's queries: rows are found by the index meant for them, without reading a table whole or sorting.
 
 The plans are read from a file with a lopsided backlog, once with statistics and once without: a plan that depends on
 them is one that fails in production.
@@ -414,7 +414,7 @@ COLD = {
 
 
 def populate(path: Path) -> None:
-    """One queue holds nearly everything, at one priority; one FIFO group holds nearly all of another."""
+    """Fill a file lopsidedly: nearly all is in one queue at one priority, nearly all of another in one FIFO group."""
     store = open_store(path)
     create(store, "dead")
     create(store, "jobs", dead_letter="dead", keep="archive")
@@ -435,7 +435,7 @@ def populate(path: Path) -> None:
 
 
 def populate_endpoints(store: SQLiteStore) -> None:
-    """Nearly all deliveries are one subscription's, and some of them are exhausted."""
+    """Give nearly all deliveries to one subscription, and exhaust some of them."""
     for n in range(200):
         run(store, Subscribe(f"few.{n}", "http", f"http://{n}.example/"))
         run(store, Subscribe("many.*", "queue" if n == 0 else "http", "jobs" if n == 0 else f"http://{n}.example/"))
@@ -447,7 +447,7 @@ def populate_endpoints(store: SQLiteStore) -> None:
 
 
 def populate_timetable(store: SQLiteStore) -> None:
-    """Of all schedules one is due; some are paused."""
+    """Save many schedules of which one is due and some are paused."""
     for n in range(500):
         due_at = None if n % 10 == 0 else NOW + n - 1
         schedule = Schedule(
@@ -477,7 +477,7 @@ def plan_of(connection, sql):
 
 
 def ways_in(plan):
-    """How each step of a plan finds its rows."""
+    """Return the index, or other access, by which each step of a plan finds its rows."""
     found = set()
     for step in plan:
         if index := re.search(r"USING (?:COVERING )?INDEX (\w+)", step):
@@ -496,7 +496,7 @@ def test_every_statement_finds_its_rows_by_the_index_meant_for_it_and_sorts_noth
 
 
 def faults(name, plan):
-    """What is wrong with the plan of a statement."""
+    """Yield the faults in the plan of a statement."""
     found = ways_in(plan)
     # A row found by an index may lead to others by their own keys; the names of the queues that exist are few.
     if not HOT[name] <= found <= HOT[name] | {ROW, NAMES}:

@@ -1,4 +1,4 @@
-"""A file that is only looked into: it is not changed, and one that can't be understood is refused."""
+"""A file opened for reading only: it is not changed, and one that can't be understood is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file with a queue of three messages."""
+    """Return a file with a queue of three messages."""
     path = tmp_path / "queue.db"
     with Queue.open(path) as queue:
         queue.create("orders")

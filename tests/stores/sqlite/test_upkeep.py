@@ -37,7 +37,7 @@ def rows(q, table):
 
 
 def use(q):
-    """Somebody uses the file, for something else."""
+    """Use the file, for something else."""
     q.remove("other", [q.enqueue("other", 1)])
 
 
@@ -245,7 +245,7 @@ def test_maintain_leaves_what_is_in_use(q):
 
 
 def test_maintain_does_not_lose_a_message_behind_one_of_another_priority_in_its_group(q):
-    """The bucket of its priority held no claimable message and was dropped; nobody looked into it again."""
+    """Check that it stays: the bucket of its priority held no claimable message, was dropped and not read again."""
     q.create("orders.fifo")
     q.enqueue("orders.fifo", "first", group="g", priority=5)
     q.enqueue("orders.fifo", "second", group="g", priority=0)
@@ -359,7 +359,7 @@ def test_a_backup_that_is_broken_off_leaves_nothing_behind(q, tmp_path):
 
 @contextlib.contextmanager
 def busy_writer(q):
-    """Two messages at a time, always in one transaction."""
+    """Send two messages at a time, always in one transaction, until the block ends."""
     stop = threading.Event()
 
     def write():
@@ -390,11 +390,11 @@ def test_a_backup_while_others_write_is_one_moment(q, tmp_path):
 
 
 class TooLong(Exception):
-    """The backup should have ended by now."""
+    """An error for a backup that should have ended by now."""
 
 
 def test_a_backup_of_a_large_file_ends_while_others_write(q, tmp_path):
-    """Each commit of another connection made SQLite begin the copy anew."""
+    """Check that it ends: each commit of another connection made SQLite begin the copy anew."""
     for _ in range(8):
         q.enqueue_many("orders", ["x" * 3_000] * 500)
     end = time.monotonic() + 5
@@ -410,7 +410,7 @@ def test_a_backup_of_a_large_file_ends_while_others_write(q, tmp_path):
 
 
 def test_a_backup_of_a_queue_in_memory_holds_what_is_in_it(tmp_path):
-    """It opened another, empty, database in memory and copied that."""
+    """Check this queue's database: the backup opened another, empty one in memory and copied that."""
     with Queue.open(":memory:") as q:
         q.create("orders")
         q.enqueue("orders", 1)
@@ -470,7 +470,7 @@ def test_a_check_holds_nobody_up(q):
 
 
 def test_who_only_looks_is_shown_a_message_as_dead_whose_last_lease_ran_out(q, clock):
-    """It was shown as ready, and was not among the dead letters, until somebody wrote."""
+    """Check that it is dead: it was shown as ready, and was not among the dead letters, until the next write."""
     q.update("orders", max_attempts=1)
     id = q.enqueue("orders", 1)
     q.claim("orders", lease_seconds=1)
@@ -483,7 +483,7 @@ def test_who_only_looks_is_shown_a_message_as_dead_whose_last_lease_ran_out(q, c
 
 
 def test_who_only_looks_is_not_shown_what_has_expired(q, clock):
-    """However much of it there is, within reason."""
+    """Check that it is hidden however much of it there is, within reason."""
     q.enqueue_many("orders", [NewMessage(b"1", ttl_ms=1_000)] * 900)
     clock.advance(2 * SECOND)
 
