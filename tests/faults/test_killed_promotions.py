@@ -26,7 +26,8 @@ from tests.support.postgres import fetch_column, new_database
 from tests.support.serving import STORES, Serving, serving
 
 COUNT, BATCH, KILLS = 30_000, 5_000, 3
-EPOCH = "/v1/queues/orders/writers/job/epochs/0"
+MOST_EPOCHS = 10
+"""How many may be promoted before their server is killed, on a machine that is slow to kill it."""
 LEFT = "SELECT CAST(coalesce(sum(messages), 0) AS BIGINT) FROM sqew_part"
 WITHIN_S = 60.0
 
@@ -50,16 +51,20 @@ class Place:
             return int(connection.execute(LEFT).get)
 
 
-def stage_all(server: Serving) -> None:
+def path_of(epoch: int) -> str:
+    return f"/v1/queues/orders/writers/job/epochs/{epoch}"
+
+
+def stage_all(server: Serving, epoch: int) -> None:
     for start in range(0, COUNT, BATCH):
-        messages = [{"message": number} for number in range(start, start + BATCH)]
-        assert server.call("POST", f"{EPOCH}/parts/p?offset={start}", messages).status == 200
+        messages = [{"message": epoch * COUNT + number} for number in range(start, start + BATCH)]
+        assert server.call("POST", f"{path_of(epoch)}/parts/p?offset={start}", messages).status == 200
 
 
-def promote(server: Serving) -> dict[str, object] | None:
+def promote(server: Serving, epoch: int = 0) -> dict[str, object] | None:
     """Promote the epoch and return the answer; None if there was none."""
     with contextlib.suppress(OSError, http.client.HTTPException):
-        answer = server.call("POST", f"{EPOCH}/promote", {"parts": {"p": COUNT}}, timeout=WITHIN_S)
+        answer = server.call("POST", f"{path_of(epoch)}/promote", {"parts": {"p": COUNT}}, timeout=WITHIN_S)
         assert answer.status == 200, answer
         return dict(answer.json)
     return None
@@ -80,29 +85,39 @@ def exported(server: Serving) -> Iterator[int]:
 
 @pytest.mark.parametrize("store", STORES)
 def test_a_promotion_that_is_killed_again_and_again_adds_every_message_once(store, tmp_path):
-    place, kills = Place(store, tmp_path), 0
+    place = Place(store, tmp_path)
     with place.served() as server:
         assert server.call("POST", "/v1/queues", {"name": "orders"}).status == 201
-        stage_all(server)
-    for _ in range(KILLS):
+    for epoch in range(MOST_EPOCHS):
+        with place.served() as server:
+            stage_all(server, epoch)
+        kills = kill_in_the_middle(place, epoch)
+        if kills == KILLS:
+            break  # otherwise it was done before the server was killed: the next one then
+
+    with place.served() as server:
+        answer = promote(server, epoch)
+        again = promote(server, epoch)
+        found = list(exported(server))
+
+    assert kills == KILLS, f"the last of {epoch + 1} epochs was promoted after {kills} kills in the middle of it"
+    assert answer == {"promoted": COUNT, "duplicates": 0, "repeated": False}
+    assert again == {"promoted": COUNT, "duplicates": 0, "repeated": True}
+    assert sorted(found) == list(range((epoch + 1) * COUNT))
+
+
+def kill_in_the_middle(place: Place, epoch: int) -> int:
+    """Kill servers while they promote an epoch, and return how often it was done in part."""
+    for kills in range(KILLS):
         with place.served() as server:
             before = place.left()
-            client = threading.Thread(target=promote, args=(server,))
+            client = threading.Thread(target=promote, args=(server, epoch))
             client.start()
             kill_when(server, lambda before=before: place.left() < before)
             client.join()
-            kills += 0 < place.left() < before
-
-    with place.served() as server:
-        answer = promote(server)
-        again = promote(server)
-        found = list(exported(server))
-
-    # Otherwise the kills fell where nothing was at stake.
-    assert kills == KILLS
-    assert answer == {"promoted": COUNT, "duplicates": 0, "repeated": False}
-    assert again == {"promoted": COUNT, "duplicates": 0, "repeated": True}
-    assert sorted(found) == list(range(COUNT))
+            if not place.left():
+                return kills
+    return KILLS
 
 
 def test_a_server_finishes_the_promotion_of_a_client_that_is_gone(tmp_path):
@@ -141,6 +156,6 @@ def stage_both(*servers: Serving) -> None:
     with ThreadPoolExecutor() as threads:
         for start in range(0, COUNT, BATCH):
             messages = [{"message": number} for number in range(start, start + BATCH)]
-            path = f"{EPOCH}/parts/p?offset={start}"
+            path = f"{path_of(0)}/parts/p?offset={start}"
             under_way = [threads.submit(server.call, "POST", path, messages) for server in servers * 2]
             assert [one.result().json for one in under_way] == [{"staged": BATCH}] * 4
