@@ -15,8 +15,8 @@ from tests.support.serving import STORES, Serving, serving
 
 TIMEOUT_S = 5.0
 """The default of `delivery_timeout_ms`, in seconds."""
-GENEROUS_S = 4.0
-"""Seconds allowed for a server to look, on a machine that has other things to do."""
+GENEROUS_S = 8.0
+"""For a server to look, on a machine that has other things to do. It was 10 s late when it waited for 15."""
 FLAGS = ("--delivery-allow", "127.0.0.1")
 
 
@@ -59,5 +59,6 @@ def test_a_delivery_under_way_when_its_server_was_killed_waited_for_fifteen_seco
             first, second = hook.wait_for("/hook", 2)
 
             assert second.headers["x-sqew-delivery"] == first.headers["x-sqew-delivery"]
-            assert second.at - alone_since < TIMEOUT_S + GENEROUS_S
+            # However long the survivor took to start, or the kill: the claim runs from when it was made.
+            assert second.at - max(first.at + TIMEOUT_S, alone_since) < GENEROUS_S
             assert survivor.stop() == 0
