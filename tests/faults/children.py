@@ -87,6 +87,11 @@ class Children:
     def histories(self) -> list[Event]:
         return from_files(child.history for child in self.started if child.history.exists())
 
+    def histories_of_the_dead(self) -> list[Event]:
+        """Return what those did that have ended: nothing will be added to it."""
+        dead = [child for child in self.started if child.process.poll() is not None]
+        return from_files(child.history for child in dead if child.history.exists())
+
     def complaints(self) -> list[str]:
         return [said for child in self.started if (said := child.ended_by_itself()) and not said.startswith("exit 0")]
 

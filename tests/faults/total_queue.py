@@ -147,6 +147,13 @@ def make_queues(server: Serving) -> None:
         assert server.call("POST", "/queues", {"name": name, "dlq": None, "max_attempts": None}).status == 201
 
 
+def finished(clients: Iterable[HttpClient]) -> list[Event]:
+    """Return the events of the calls that have come to an end, so that what is judged by them stays so."""
+    events = [event for client in clients for event in list(client.events)]
+    ended = {(event.process, event.call) for event in events if event.step != "call"}
+    return [event for event in events if (event.process, event.call) in ended]
+
+
 def work_for(clients: Iterable[HttpClient], seconds: float) -> None:
     """Let the clients work for a while, counted from when they have all been answered."""
     before = {client: client.done for client in clients}
