@@ -1,5 +1,6 @@
 """Fixtures and hooks of all tests: effort of Hypothesis, a PostgreSQL, and reports that go between processes."""
 
+import signal
 from collections.abc import Generator
 from datetime import timedelta
 
@@ -23,8 +24,15 @@ _guard = pytest.StashKey[Guard]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have an end made of the database at the end of the run; the processes of pytest-xdist share that of the first."""
+    heed_interrupts()
     if not hasattr(config, "workerinput"):
         config.stash[_guard] = Guard()
+
+
+def heed_interrupts() -> None:
+    """Undo that a shell's background job ignores Ctrl-C: tests interrupt themselves, and processes that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
