@@ -46,6 +46,14 @@ class History:
     holdings: list[Holding] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
 
+    def came_again(self) -> int:
+        """Return how many deliveries were not a message's first."""
+        holdings = list(self.holdings)
+        return len(holdings) - len({holding.message for holding in holdings})
+
+    def counts(self) -> str:
+        return f"{len(self.sent)} sent, {len(self.holdings)} deliveries, {self.came_again()} of them again"
+
     def problems(self) -> list[str]:
         return [*self._lost(), *self._unsent(), *self._out_of_order(), *self._delivered_too_early()]
 

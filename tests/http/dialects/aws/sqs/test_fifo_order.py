@@ -21,8 +21,8 @@ from tests.support.serving import serving
 SEED = 20_261
 GROUPS = [f"g{n}" for n in range(6)]
 PRODUCERS, CONSUMERS, KILLS = 2, 5, 4
-BETWEEN_KILLS_S = 3.0
-DRAIN_S = 30.0
+BETWEEN_KILLS_S, SENDS_PER_LIFE = 3.0, 50
+ENOUGH_WITHIN_S, DRAIN_S = 60.0, 60.0
 CLOCK_S = 0.02
 """Seconds by which times may differ: the server counts in milliseconds, and its clock need not be the test's."""
 QUEUE = "order.fifo"
@@ -213,6 +213,15 @@ class Stage:
         return answer.json
 
 
+def plays_on(stage, life):
+    """Wait until so many lives have had enough in them: sends, and messages that came again."""
+    history, deadline = stage.history, time.monotonic() + ENOUGH_WITHIN_S
+    time.sleep(BETWEEN_KILLS_S)
+    while len(history.sent) <= SENDS_PER_LIFE * (life + 1) or not history.came_again():
+        assert time.monotonic() < deadline, history.counts()
+        time.sleep(0.05)
+
+
 def play(stage, folder):
     players = [Producer(f"producer{n}", stage, GROUPS[n::PRODUCERS]) for n in range(PRODUCERS)]
     players += [Consumer(f"consumer{n}", stage) for n in range(CONSUMERS)]
@@ -223,7 +232,7 @@ def play(stage, folder):
                 for player in players:
                     player.start()
             if life < KILLS:
-                time.sleep(BETWEEN_KILLS_S)
+                plays_on(stage, life)
                 stage.server.stop(signal.SIGKILL)
                 stage.server = None
                 continue
@@ -247,8 +256,8 @@ def test_groups_keep_their_order_while_consumers_compete_and_the_server_is_kille
     assert failures == []
     assert stage.history.problems() == []
     # Otherwise it would say nothing.
-    assert len(stage.history.sent) > 200
-    assert len(stage.history.holdings) > len(stage.history.sent)
+    assert len(stage.history.sent) > SENDS_PER_LIFE * KILLS, stage.history.counts()
+    assert len(stage.history.holdings) > len(stage.history.sent), stage.history.counts()
     assert {message.group for message in stage.history.sent} == set(GROUPS)
 
 
