@@ -15,9 +15,9 @@ from sqew import Queue
 from sqew.core.waiting import FALLBACK_POLL_MS, SocketNotifier, Waiters, pause
 from sqew.errors import StoreClosed
 
-LONG = 10
+LONG = 30
 """Seconds that a waiter waits if it is not woken."""
-PROMPT = 2
+PROMPT = 5
 """Seconds within which a waiter is woken, on a machine that is busy with other things."""
 
 
@@ -274,7 +274,7 @@ def test_a_message_of_one_lane_wakes_who_waits_for_it_behind_one_who_waits_for_a
     """
     q.create("topic", lanes=["a", "b"])
     first = Waiter(q, "topic", wait_seconds=3, lane="a")
-    second = Waiter(q, "topic", wait_seconds=3, lane="b")
+    second = Waiter(q, "topic", lane="b")
 
     q.enqueue("topic", 1, lane="b")
 
@@ -289,7 +289,7 @@ def test_a_waiter_that_gives_up_tells_the_next_when_a_message_will_be_due(q):
     Only the first in line knew of the delayed message; it left, and the second slept through its time.
     """
     hasty = Waiter(q, wait_seconds=0.4)
-    patient = Waiter(q, wait_seconds=4)
+    patient = Waiter(q)
 
     q.enqueue("orders", 1, delay_seconds=0.6)
 
@@ -359,7 +359,7 @@ def child(q):
 
 
 def test_a_waiter_in_another_process_is_woken(q, child):
-    process = child("print(q.claim('orders', wait_seconds=20).value)")
+    process = child("print(q.claim('orders', wait_seconds=30).value)")
     until(lambda: listeners(q))
 
     began = time.monotonic()
@@ -371,7 +371,7 @@ def test_a_waiter_in_another_process_is_woken(q, child):
 
 def test_a_message_from_another_process_wakes_a_waiter_here(q, child):
     process = child("sys.stdin.readline(); q.enqueue('orders', 'hello'); print('sent', flush=True)")
-    waiter = Waiter(q, wait_seconds=20)
+    waiter = Waiter(q)
     until(lambda: listeners(q))
     process.stdin.write("\n")
     process.stdin.flush()
@@ -395,7 +395,7 @@ for _ in range(200):
     for round in range(200):
         began = time.monotonic()
         q.enqueue("orders", round)
-        reply = q.claim("replies", wait_seconds=15)
+        reply = q.claim("replies", wait_seconds=30)
         q.ack(reply)
         if round:  # the child had to start
             slowest = max(slowest, time.monotonic() - began)
@@ -426,7 +426,7 @@ def test_a_waiter_that_comes_when_a_sender_has_just_looked_for_bells_is_served_a
 
 
 def test_many_waiters_in_many_processes_are_all_served(q, child):
-    processes = [child("print(q.claim('orders', wait_seconds=20).value)") for _ in range(3)]
+    processes = [child("print(q.claim('orders', wait_seconds=30).value)") for _ in range(3)]
     until(lambda: len(listeners(q)) == 3)
 
     q.enqueue_many("orders", range(3))
@@ -469,7 +469,7 @@ def test_a_transaction_on_more_queues_than_a_bell_can_hold_wakes_them_all(q, oth
     names = [f"queue-{n}" for n in range(30)]
     for name in names:
         q.create(name, dead_letter=None, max_attempts=None)
-    waiters = [Waiter(other, name, wait_seconds=4) for name in names]
+    waiters = [Waiter(other, name) for name in names]
 
     with q.transaction():
         for name in names:
@@ -513,7 +513,7 @@ def test_processes_that_know_the_file_by_different_names_hear_each_other(q, tmp_
     link = tmp_path / "elsewhere" / "link.db"
     link.symlink_to(q._executor.store.path)
     with Queue.open(link, durability="fast") as other:
-        waiter = Waiter(q, wait_seconds=3)
+        waiter = Waiter(q)
 
         other.enqueue("orders", 1)
 
