@@ -196,7 +196,7 @@ def test_a_busy_file_is_a_sentence_and_the_figures_are_not_lost(q):
 # Forks
 
 
-def in_a_fork(work, seconds=5):
+def in_a_fork(work, seconds=20):
     """Return the result of a function in a forked child, as a string; "hung" if it did not end."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -237,13 +237,13 @@ def test_a_child_forked_in_the_middle_of_a_commit_is_told_and_does_not_hang(q):
     def hold():
         with q.transaction():
             inside.set()
-            done.wait(10)
+            done.wait(60)
 
     thread = threading.Thread(target=hold)
     thread.start()
     inside.wait(10)
 
-    answer = in_a_fork(lambda: q.enqueue("orders", 1), seconds=2)
+    answer = in_a_fork(lambda: q.enqueue("orders", 1))
 
     done.set()
     thread.join()

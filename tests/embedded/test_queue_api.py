@@ -651,9 +651,9 @@ def test_a_redrive_of_a_queue_to_itself_ends(q):
 
 def _run_or_fail(script):
     try:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=3)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
-        pytest.fail("It was still running after 3 seconds.")
+        pytest.fail("It was still running after 30 seconds.")
     assert done.returncode == 0 or "sqew.errors" in done.stderr
 
 
