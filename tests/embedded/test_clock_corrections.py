@@ -99,7 +99,10 @@ def test_who_waits_does_not_wait_for_a_day_longer(tmp_path: Path) -> None:
         q.create("jobs")
         waiter = threading.Thread(target=q.claim, args=("jobs",), kwargs={"wait_seconds": 3})
         waiter.start()
-        time.sleep(0.2)
+        deadline = time.monotonic() + 30
+        while not q._engine.waiters:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
         clock.seconds = 0
         q.create("others")
         waiter.join(60)

@@ -285,12 +285,13 @@ def test_who_waits_puts_the_wal_into_the_file_meanwhile(tmp_path):
         while messages := q.claim_many("orders", 1_000):
             q.ack_many(messages)
         before = size(tmp_path / "idle.db")
-        waiter = threading.Thread(target=lambda: q.claim("orders", wait_seconds=1.2))
+        waiter = threading.Thread(target=lambda: q.claim("orders", wait_seconds=30))
         waiter.start()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while size(tmp_path / "idle.db") == before:
             assert time.monotonic() < end
             time.sleep(0.005)
+        q.enqueue("orders", "enough")
         waiter.join()
 
     assert size(tmp_path / "idle.db") > before
