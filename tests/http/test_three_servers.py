@@ -109,8 +109,8 @@ def test_a_long_poll_on_one_server_is_answered_by_a_send_to_another(trio, capsys
     with capsys.disabled():
         print(f"\nfrom a send to the answer on another server: {statistics.median(took):.1f} ms, {max(took):.1f} ms")  # noqa: T201
     # On a machine that is busy with other tests some take longer; who was not told at all would look after 5 s.
-    assert min(took) < 50
-    assert max(took) < 2_500
+    assert min(took) < 50, took
+    assert max(took) < 4_500, took
 
 
 def test_an_idempotency_key_that_three_are_given_at_once_is_stored_once(trio):
@@ -185,7 +185,7 @@ def test_each_slot_of_a_schedule_fires_once(trio):
     schedule = {"name": name, "target_kind": "queue", "target": queue, "every": "1 second", "message": "tick"}
     assert trio[0].call("POST", "/v1/schedules", schedule).status == 201
 
-    assert eventually(lambda: ready(trio[1], queue) >= 5, within=20)
+    assert eventually(lambda: ready(trio[1], queue) >= 5, within=60)
     assert trio[2].call("DELETE", f"/v1/schedules/{name}").status in (200, 204)
 
     messages = trio[0].call("POST", f"/queues/{queue}/poll?batch=100").json["messages"]
@@ -202,8 +202,8 @@ def test_each_event_is_posted_once_whichever_server_it_came_by(trio):
         for n in range(60):
             publish(trio[n % 3], key, n)
 
-        assert eventually(lambda: len(hook.received("/hook")) >= 60, within=20)
-        assert eventually(lambda: trio[0].call("GET", "/v1/deliveries").json == [], within=20)
+        assert eventually(lambda: len(hook.received("/hook")) >= 60, within=60)
+        assert eventually(lambda: trio[0].call("GET", "/v1/deliveries").json == [], within=60)
         posted = Counter(json.loads(request.body) for request in hook.received("/hook"))
     assert posted == Counter(range(60))
 
