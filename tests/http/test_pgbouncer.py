@@ -213,7 +213,7 @@ def test_a_long_poll_is_woken_by_a_send_to_another_server(pair):
 
     # Who is not told looks by itself, at the latest after 5 seconds.
     assert pair[0].figure(HEARD) >= before + 3
-    assert max(took_s) < 4
+    assert max(took_s) < 4.5, took_s
 
 
 def test_without_a_way_past_the_pooler_who_waits_looks_by_itself_and_the_log_says_so_once(tmp_path, pooled):
@@ -224,7 +224,7 @@ def test_without_a_way_past_the_pooler_who_waits_looks_by_itself_and_the_log_say
     assert [log.count(WARNING) for log in logs(servers)] == [1, 1]
     assert "set database_listen_url to the database itself" in logs(servers)[0]
     # Not every 5 seconds, as where notices arrive.
-    assert took_s < 4, took_s
+    assert took_s < 4.5, took_s
 
 
 def test_in_session_mode_notices_are_heard_through_the_pooler(tmp_path, database):
@@ -234,7 +234,7 @@ def test_in_session_mode_notices_are_heard_through_the_pooler(tmp_path, database
 
     assert not [log for log in logs(servers) if WARNING in log]
     assert heard >= 3
-    assert max(took_s) < 4
+    assert max(took_s) < 4.5, took_s
 
 
 def test_a_queue_is_deleted_while_another_server_sends(pair, database):
