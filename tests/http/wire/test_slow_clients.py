@@ -15,7 +15,7 @@ from sqew.http.wire.contract import ConnectionLimits
 from tests.http.wire.echo import LOOPS, Running, echoing, read_all
 from tests.support.serving import serving
 
-SHORT = Bounds(header_s=0.25, body_s=1.5, idle_s=0.75, write_s=1.0)
+SHORT = ConnectionLimits(header_s=0.25, body_s=1.5, idle_s=0.75, write_s=1.0)
 SLACK_S = 5.0
 """Seconds after its deadline within which a connection is closed on a busy machine."""
 
