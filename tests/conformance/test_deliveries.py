@@ -14,7 +14,7 @@ from sqew.operations import (
     SettleDeliveries,
     Unsubscribe,
 )
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from tests.conformance.driver import CLAIM_MS, ENDPOINT, Driver, endpoints, event, publish_to
 
 

@@ -7,7 +7,7 @@ from sqew.envelopes.request_signature import digest_of, new_key
 from sqew.errors import BadValue, Conflict, KeyNotFound, QueueNotFound
 from sqew.model import GuardKey, KeyInfo
 from sqew.operations import CreateKey, DeleteKey, DeleteQueue, ListKeys, ReadKeys
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 
 
 def add_key(store, queue="jobs", scopes=("send",), label="", signing=False):

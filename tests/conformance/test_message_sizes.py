@@ -4,7 +4,8 @@ import pytest
 
 from sqew.errors import BodyTooLarge, TooLarge
 from sqew.model import NewMessage
-from sqew.rules.rules import Limits, attribute_bytes, check_message
+from sqew.rules.limits import Limits
+from sqew.rules.messages import attribute_bytes, check_message
 
 LIMITS = Limits(max_body_bytes=1_000, max_headers_bytes=100)
 MIB = 1_048_576

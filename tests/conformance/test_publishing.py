@@ -16,7 +16,7 @@ from sqew.errors import (
 )
 from sqew.model import DELIVERIES, Fact, NewEvent, NewMessage, Published
 from sqew.operations import DeleteQueue, Publish, Send
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from tests.conformance.driver import ENDPOINT, Driver, event
 
 LARGE = b'"' + b"x" * 100_000 + b'"'

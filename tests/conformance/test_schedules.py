@@ -9,7 +9,7 @@ from sqew.core.checks import check_operation
 from sqew.errors import BadName, BadRoutingKey, BadValue, ScheduleChanged, ScheduleExists, ScheduleNotFound, TooLarge
 from sqew.model import SCHEDULES, NewMessage, Saved, Schedule
 from sqew.operations import DeleteSchedule, FindDueSchedules, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from tests.conformance.driver import START, Driver
 
 HOUR = 3_600_000

@@ -6,7 +6,7 @@ from sqew.core.checks import check_operation
 from sqew.errors import BadValue
 from sqew.model import SigningKey
 from sqew.operations import AddSigningKey, ReadSigningKeys
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 
 
 def key(id: str) -> SigningKey:

@@ -6,7 +6,7 @@ from sqew.core.checks import check_operation
 from sqew.errors import BadPattern, BadValue, QueueNotFound, SubscriptionExists, SubscriptionNotFound
 from sqew.model import Subscription
 from sqew.operations import DeleteQueue, ListSubscriptions, Publish, Subscribe, Unsubscribe
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from tests.conformance.driver import ENDPOINT, event
 
 

@@ -14,7 +14,8 @@ from sqew.core.engine import Engine
 from sqew.core.waiting import SocketNotifier
 from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
 from sqew.model import Extension, Ref, Release
-from sqew.rules.rules import Limits, default_policy
+from sqew.rules.limits import Limits
+from sqew.rules.policies import default_policy
 from sqew.stores.sqlite import SQLiteStore
 
 LONG_MS = 30_000

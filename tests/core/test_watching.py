@@ -7,7 +7,7 @@ import pytest
 
 from sqew import Broker, NewMessage, Queue, QueueNotFound
 from sqew import operations as ops
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 
 LONG_MS = 10_000
 WITHIN_S = 5

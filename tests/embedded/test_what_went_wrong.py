@@ -6,7 +6,8 @@ from sqew import Policy, Queue
 from sqew import operations as ops
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadValue, Invalid
-from sqew.rules.rules import Limits, parse_json
+from sqew.rules.bodies import parse_json
+from sqew.rules.limits import Limits
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from sqew.operations import (
     Scan,
     Subscribe,
 )
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 from sqew.schedules.changes import new_schedule
 from sqew.stores.contract import Store
 from sqew.stores.sqlite import SQLiteStore

@@ -19,7 +19,7 @@ from sqew.clock import Clock
 from sqew.formats.columns import CHUNK, columns
 from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Promote, Stage, StepPromotion
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 from sqew.stores.sql.staging import LEFT_UNDONE_MS
 from sqew.stores.sqlite import SQLiteStore
 from tests.support.postgres import fetch_column, new_database

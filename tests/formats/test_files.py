@@ -6,7 +6,7 @@ import pytest
 
 from sqew.errors import BadValue
 from sqew.formats.files import Quarantine, Reject, Row, files_of, format_of, rows
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sqew import NewMessage, Queue
 from sqew.clock import ManualClock
 from sqew.errors import BadBody, BadValue, Invalid, SqewError, TooLarge
 from sqew.formats.ndjson import batches, parse
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 
 NOW = 1_700_000_000_000
 LIMITS = Limits()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody, BadValue, StoreDamaged, TooLarge
 from sqew.formats.columns import CHUNK, CHUNK_BYTES, check, columns, packed, read, unpack
 from sqew.model import NewMessage, NewMessages
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 
 LIMITS = Limits()
 WORDS = st.sampled_from(["a", "b", "c"])

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody, BodyMisfit, TooLarge
 from sqew.http.run import make_router
 from sqew.http.wire.duplicate_fields import check_repeats
-from sqew.rules.rules import Limits, parse_json
+from sqew.rules.bodies import parse_json
+from sqew.rules.limits import Limits
 
 LARGE = 15_000_000
 SHORT = 2_000

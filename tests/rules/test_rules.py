@@ -10,26 +10,13 @@ from hypothesis import strategies as st
 from sqew.errors import BadBody, BadName, BadValue, Invalid, TooLarge
 from sqew.model import Backoff, NewMessage
 from sqew.observe.labels import BY_ID, OTHERS
-from sqew.rules.rules import (
-    LONGEST_MS,
-    RESERVED_NAMES,
-    Limits,
-    Throttle,
-    check_batch,
-    check_int,
-    check_message,
-    check_new_queue_name,
-    check_queue_name,
-    check_text,
-    checked_changes,
-    dead_letter_name,
-    default_policy,
-    encode_body,
-    make_policy,
-    parse_json,
-    reason_of,
-    seconds_as_ms,
-)
+from sqew.rules.bodies import encode_body, parse_json
+from sqew.rules.limits import Limits, check_batch
+from sqew.rules.messages import check_message
+from sqew.rules.names import RESERVED_NAMES, check_new_queue_name, check_queue_name, dead_letter_name
+from sqew.rules.policies import checked_changes, default_policy, make_policy
+from sqew.rules.throttle import Throttle
+from sqew.rules.values import LONGEST_MS, check_int, check_text, reason_of, seconds_as_ms
 
 LIMITS = Limits()
 JSON = st.recursive(

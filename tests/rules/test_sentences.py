@@ -5,7 +5,7 @@ import pytest
 from sqew.client import EnvelopeVerifier
 from sqew.errors import BadPattern, BadSetting, BadSignature, BadValue, shortened
 from sqew.matching.routing import check_pattern
-from sqew.rules.rules import check_int, shown
+from sqew.rules.values import check_int, shown
 from sqew.settings import resolve
 
 

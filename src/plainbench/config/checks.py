@@ -26,7 +26,8 @@ from plainbench.workload import NUMBERS_APART
 from plainbench.workload.arrivals import recorded_times
 from sqew.errors import SqewError, nearest
 from sqew.formats.files import files_of
-from sqew.rules.rules import check_new_queue_name, default_policy
+from sqew.rules.names import check_new_queue_name
+from sqew.rules.policies import default_policy
 
 _OURS = ("sqew", "sqew-http")
 _RESERVED = re.compile(r"lab|supervisor|generator-\d+")

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from sqew.cli.session import QueueSession
 from sqew.errors import BadValue, SqewError
-from sqew.rules.rules import LONGEST_MS, check_int, check_queue_name, check_text
+from sqew.rules.names import check_queue_name
+from sqew.rules.values import LONGEST_MS, check_int, check_text
 from sqew.settings import duration
 from sqew.terminal.command import Leading
 from sqew.terminal.exits import CommandError

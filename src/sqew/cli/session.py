@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sqew.client import Client
     from sqew.embedded import Queue
-    from sqew.rules.rules import Limits
+    from sqew.rules.limits import Limits
     from sqew.settings import Settings
 
     Queues = Queue | Client

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from sqew.errors import BadValue
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 
 DEFAULT_URL = "http://127.0.0.1:8888"
 URL_VARIABLE = "SQEW_URL"

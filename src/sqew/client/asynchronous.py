@@ -56,7 +56,7 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
+from sqew.rules.values import check_ms, seconds_as_ms, seconds_of
 from sqew.worker.tasks import AsyncHandler, AsyncWorker
 
 R = TypeVar("R")

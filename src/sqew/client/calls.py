@@ -29,19 +29,22 @@ from sqew.model import (
     Settled,
 )
 from sqew.model import Received as Taken
-from sqew.rules.rules import (
-    Limits,
+from sqew.rules.bodies import encode_body, encode_json
+from sqew.rules.limits import Limits
+from sqew.rules.messages import check_new_message
+from sqew.rules.names import check_new_queue_name, check_queue_name
+from sqew.rules.policies import in_milliseconds
+from sqew.rules.values import (
+    check_collection,
+    check_id,
     check_int,
-    check_new_queue_name,
-    check_queue_name,
+    check_iterable,
+    check_right,
     check_text,
-    encode_body,
-    encode_json,
-    in_milliseconds,
+    check_unicode,
     seconds_as_ms,
     shown,
 )
-from sqew.rules.values import check_collection, check_id, check_iterable, check_new_message, check_right, check_unicode
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from sqew.client.calls import ApiCall
 from sqew.client.transport.route import ServerRoute
 from sqew.envelopes.request_signature import signature
 from sqew.errors import BadValue
-from sqew.rules.rules import check_int, seconds_as_ms, shown
+from sqew.rules.values import check_int, seconds_as_ms, shown
 
 USER_AGENT = f"sqew/{__version__}"
 

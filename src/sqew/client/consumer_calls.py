@@ -8,8 +8,8 @@ from sqew.client.calls import ApiCall, nothing, query_of, reads, written
 from sqew.client.native import path
 from sqew.formats.ndjson import MessageLine, body_of
 from sqew.model import Claim, ConsumerInfo, Death, Message, OpenedConsumer
-from sqew.rules.rules import check_int, check_queue_name, check_text
-from sqew.rules.values import LARGEST_ID, check_unicode
+from sqew.rules.names import check_queue_name
+from sqew.rules.values import LARGEST_ID, check_int, check_text, check_unicode
 
 _decode_line = msgspec.json.Decoder(MessageLine).decode
 

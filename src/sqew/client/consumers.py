@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqew.client import consumer_calls as calls
 from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Claim, ConsumerInfo, Message, OpenedConsumer
-from sqew.rules.rules import seconds_as_ms
+from sqew.rules.values import seconds_as_ms
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]

@@ -26,8 +26,9 @@ from sqew.model import (
     Retried,
     Subscription,
 )
-from sqew.rules.rules import check_queue_name
-from sqew.rules.values import check_id, check_new_message
+from sqew.rules.messages import check_new_message
+from sqew.rules.names import check_queue_name
+from sqew.rules.values import check_id
 
 # Publishing
 

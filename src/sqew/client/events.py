@@ -9,7 +9,7 @@ from sqew.client import event_calls as calls
 from sqew.client.calls import message_of, messages_of
 from sqew.client.protocols import AsyncDo, Do
 from sqew.model import Published, Subscription
-from sqew.rules.rules import seconds_of
+from sqew.rules.values import seconds_of
 
 
 class Events:

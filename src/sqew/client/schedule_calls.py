@@ -21,7 +21,9 @@ from sqew.model import (
     ScheduleStatus,
     TargetKind,
 )
-from sqew.rules.rules import check_schedule_name, encode_body, seconds_as_ms
+from sqew.rules.bodies import encode_body
+from sqew.rules.names import check_schedule_name
+from sqew.rules.values import seconds_as_ms
 from sqew.schedules.keywords import (
     check_fields,
     expression_of,

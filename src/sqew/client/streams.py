@@ -7,8 +7,7 @@ from typing import Any
 
 from sqew.client.calls import NDJSON, ApiCall
 from sqew.errors import BadValue, NoAnswer
-from sqew.rules.rules import shown
-from sqew.rules.values import check_iterable
+from sqew.rules.values import check_iterable, shown
 
 _TOGETHER = 64 * 1024
 

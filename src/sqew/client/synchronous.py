@@ -55,7 +55,7 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.rules.rules import check_ms, seconds_as_ms, seconds_of
+from sqew.rules.values import check_ms, seconds_as_ms, seconds_of
 from sqew.worker.heartbeat import ATTENTIVE_WAIT_MS
 from sqew.worker.threads import Handler, Worker
 

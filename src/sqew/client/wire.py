@@ -27,7 +27,7 @@ from sqew.model import (
     Settled,
     State,
 )
-from sqew.rules.rules import MOST_ATTEMPTS
+from sqew.rules.policies import MOST_ATTEMPTS
 
 encode = msgspec.json.Encoder().encode
 _decode_text = msgspec.json.Decoder(str).decode

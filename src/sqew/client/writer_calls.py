@@ -12,8 +12,9 @@ from sqew.client.calls import SENDABLE, ApiCall, messages_of, nothing, query_of,
 from sqew.client.native import path
 from sqew.formats.columns import LARGEST_EPOCH
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
-from sqew.rules.rules import check_int, check_queue_name, check_text
-from sqew.rules.values import check_new_message, check_unicode
+from sqew.rules.messages import check_new_message
+from sqew.rules.names import check_queue_name
+from sqew.rules.values import check_int, check_text, check_unicode
 
 _encode = msgspec.json.Encoder().encode
 

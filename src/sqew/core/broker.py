@@ -57,7 +57,8 @@ from sqew.operations import (
     Sweep,
     SweepDue,
 )
-from sqew.rules.rules import Limits, check_batch, check_ms, shown
+from sqew.rules.limits import Limits, check_batch
+from sqew.rules.values import check_ms, shown
 from sqew.settings import resolve
 
 _log = logging.getLogger("sqew.broker")

@@ -56,8 +56,11 @@ from sqew.core.fields import (
 )
 from sqew.errors import BadValue
 from sqew.model import DeliveryState, Form, Outcome, Protocol, ScheduleStatus, State, SubscriptionState, TargetKind
-from sqew.rules.rules import Limits, check_new_queue_name, check_queue_policy, shown
-from sqew.rules.values import check_new_message
+from sqew.rules.limits import Limits
+from sqew.rules.messages import check_new_message
+from sqew.rules.names import check_new_queue_name
+from sqew.rules.policies import check_queue_policy
+from sqew.rules.values import shown
 
 _FIELDS: dict[type[ops.Operation[Any]], tuple[tuple[str, Check], ...]] = {
     ops.CreateQueue: (

@@ -38,15 +38,9 @@ from sqew.operations import (
     Sweep,
     UpdateQueue,
 )
-from sqew.rules.rules import (
-    JOB_BODY_BYTES,
-    JOB_DEPTH,
-    Limits,
-    check_new_queue_name,
-    checked_changes,
-    dead_letter_policy,
-    default_policy,
-)
+from sqew.rules.limits import JOB_BODY_BYTES, JOB_DEPTH, Limits
+from sqew.rules.names import check_new_queue_name
+from sqew.rules.policies import checked_changes, dead_letter_policy, default_policy
 from sqew.settings import Settings
 from sqew.stores.contract import RemoteStore, Store, Unfinished
 from sqew.stores.sqlite import SQLiteStore

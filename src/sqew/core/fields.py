@@ -34,30 +34,23 @@ from sqew.model import (
     SubscriptionNotice,
     TargetKind,
 )
-from sqew.rules.rules import (
-    Limits,
-    check_batch,
-    check_int,
-    check_jitter,
-    check_message,
-    check_ms,
-    check_policy,
-    check_queue_name,
-    check_schedule_name,
-    check_text,
-    checked_changes,
-    encode_json,
-    is_short,
-    shown,
-)
+from sqew.rules.bodies import encode_json
+from sqew.rules.limits import Limits, check_batch
+from sqew.rules.messages import check_message, check_new_message
+from sqew.rules.names import check_lane, check_queue_name, check_schedule_name
+from sqew.rules.policies import check_policy, checked_changes
 from sqew.rules.values import (
     LARGEST_ID,
     LONGEST_TARGET,
     check_collection,
     check_id,
-    check_lane,
-    check_new_message,
+    check_int,
+    check_jitter,
+    check_ms,
+    check_text,
     check_unicode,
+    is_short,
+    shown,
 )
 
 _SCOPES = get_args(KeyScope)

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from sqew.rules.rules import LONGEST_NAME
+from sqew.rules.values import LONGEST_NAME
 
 # The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
 _LONGEST_SOCKET_PATH = 100

@@ -19,8 +19,8 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules.rules import Limits, check_int, seconds_as_ms
-from sqew.rules.values import LARGEST_ID, check_claiming, claims_done
+from sqew.rules.limits import Limits
+from sqew.rules.values import LARGEST_ID, check_claiming, check_int, claims_done, seconds_as_ms
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]

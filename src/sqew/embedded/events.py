@@ -11,8 +11,9 @@ from sqew.errors import BadValue
 from sqew.matching.routing import check_pattern
 from sqew.model import RAW, Form, NewMessage, Published, Subscription
 from sqew.operations import GetQueue, ListSubscriptions, Subscribe, Unsubscribe
-from sqew.rules.rules import Limits, encode_body, seconds_as_ms, seconds_of, shown
-from sqew.rules.values import check_iterable
+from sqew.rules.bodies import encode_body
+from sqew.rules.limits import Limits
+from sqew.rules.values import check_iterable, seconds_as_ms, seconds_of, shown
 from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 

@@ -44,29 +44,25 @@ from sqew.model import (
     Settled,
 )
 from sqew.observe.meter import summarize
-from sqew.rules.rules import (
+from sqew.rules.bodies import encode_body
+from sqew.rules.limits import check_batch
+from sqew.rules.messages import check_message, check_new_message
+from sqew.rules.names import check_lane, check_queue_name
+from sqew.rules.policies import in_milliseconds
+from sqew.rules.values import (
     LONGEST_NAME,
-    check_batch,
+    check_collection,
+    check_id,
     check_int,
-    check_message,
+    check_iterable,
     check_ms,
-    check_queue_name,
+    check_path,
+    check_right,
     check_text,
-    encode_body,
-    in_milliseconds,
+    check_unicode,
     seconds_as_ms,
     seconds_of,
     shown,
-)
-from sqew.rules.values import (
-    check_collection,
-    check_id,
-    check_iterable,
-    check_lane,
-    check_new_message,
-    check_path,
-    check_right,
-    check_unicode,
 )
 from sqew.settings import DATABASE_SCHEMES, Settings, resolve, without_password
 from sqew.stores.sqlite.upkeep import CheckReport

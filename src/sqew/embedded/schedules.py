@@ -29,8 +29,10 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import DeleteSchedule, GetQueue, GetSchedule, ListSchedules, SaveSchedule
-from sqew.rules.rules import Limits, check_queue_name, check_schedule_name, encode_body, names_meant, seconds_as_ms
-from sqew.rules.values import check_lane
+from sqew.rules.bodies import encode_body
+from sqew.rules.limits import Limits
+from sqew.rules.names import check_lane, check_queue_name, check_schedule_name, names_meant
+from sqew.rules.values import seconds_as_ms
 from sqew.schedules import preview as forecast
 from sqew.schedules.changes import (
     DEFAULT_ZONE,

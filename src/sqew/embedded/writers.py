@@ -9,8 +9,10 @@ from sqew.embedded.publishing import ExecuteOperation
 from sqew.formats.columns import columns
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
 from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage, StepPromotion
-from sqew.rules.rules import Limits, encode_body
-from sqew.rules.values import check_iterable, check_new_message
+from sqew.rules.bodies import encode_body
+from sqew.rules.limits import Limits
+from sqew.rules.messages import check_new_message
+from sqew.rules.values import check_iterable
 
 Found = list[WriterInfo]
 

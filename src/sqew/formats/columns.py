@@ -18,8 +18,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sqew.errors import BadBody, BadValue, SqewError, StoreDamaged, TooLarge, nearest, quoted, shortened
 from sqew.formats.entry_limits import check_array, check_lines
 from sqew.model import Format, NewMessage, NewMessages
-from sqew.rules.rules import Limits, check_message, check_text, parse_all, parse_json, seconds_as_ms
-from sqew.rules.values import check_new_message, check_utf8
+from sqew.rules.bodies import check_utf8, parse_all, parse_json
+from sqew.rules.limits import Limits
+from sqew.rules.messages import check_message, check_new_message
+from sqew.rules.values import check_text, seconds_as_ms
 
 MOST_STAGED = 10_000
 """The most messages that one request may stage."""

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from sqew.errors import BadBody, BadValue
 from sqew.installing import pip_install
-from sqew.rules.rules import Limits, parse_json
+from sqew.rules.bodies import parse_json
+from sqew.rules.limits import Limits
 
 Format = Literal["jsonl", "csv"]
 

@@ -15,7 +15,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType, structs
 from sqew.errors import BadBody, BadValue, SqewError
 from sqew.formats.entry_limits import LARGE, Crowd
 from sqew.model import ArchivedMessage, Format, Message, NewMessage
-from sqew.rules.rules import Limits, check_message, parse_json, seconds_as_ms, shown
+from sqew.rules.bodies import parse_json
+from sqew.rules.limits import Limits
+from sqew.rules.messages import check_message
+from sqew.rules.values import seconds_as_ms, shown
 
 
 class MessageLine(Struct, omit_defaults=True):

@@ -39,7 +39,7 @@ from sqew.http.wire.duplicate_fields import check_repeats
 from sqew.http.wire.exchange import BodyStream, Call, Request, Response, Stream, is_json
 from sqew.model import Received
 from sqew.operations import GetQueue, OpenConsumer, Receive
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 _log = logging.getLogger("sqew.http")
 

@@ -28,7 +28,8 @@ from sqew.model import Format, Message, QueueInfo, Received
 from sqew.observe.labels import QueueLabels
 from sqew.observe.tracing import Tracing
 from sqew.operations import GetQueue, LastId
-from sqew.rules.rules import check_int, check_ms, dead_letter_name, names_meant
+from sqew.rules.names import dead_letter_name, names_meant
+from sqew.rules.values import check_int, check_ms
 from sqew.rules.webhook_addresses import WebhookAddresses
 from sqew.settings import Settings
 

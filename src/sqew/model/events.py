@@ -93,7 +93,7 @@ class Publish(Operation[list[Published]], frozen=True):
     """Send events to every queue with a matching subscription, and have them posted to such endpoints. All, or none.
 
     ``to_topics``: publish as SNS does. Topics named like the routing keys must exist, except for names that only
-    routing keys can have (`sqew.rules.rules.is_keyed`); and a queue that refuses an event refuses it for itself alone:
+    routing keys can have (`sqew.rules.names.is_keyed`); and a queue that refuses an event refuses it for itself alone:
     its message goes to the dead-letter queue of its subscription.
     """
 

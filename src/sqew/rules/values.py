@@ -4,43 +4,78 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import PurePath
 
-from sqew.errors import BadBody, BadName, BadValue
-from sqew.model import NewMessage
-from sqew.rules.rules import Limits, check_int, check_message, check_ms, parse_json, shown
+from sqew.errors import BadValue, shortened
+from sqew.model import NO_REASON
 
 LARGEST_ID = 1 << 62
-MOST_CLAIMED = 10_000_000
-"""Messages in a claim, at most."""
+LONGEST_JITTER_S = 86_400
+LONGEST_MS = 10 * 366 * 86_400_000
+"""The longest delay, lease, TTL or retention, ten years: a longer one is a mistake in the unit."""
+LONGEST_NAME = 256
+"""The longest key, group, consumer's name or reason of a death, in characters; longer ones are refused, or cut."""
 LONGEST_TARGET = 2048
 """The most characters in the URL of an endpoint."""
+MOST_CLAIMED = 10_000_000
+"""Messages in a claim, at most."""
+
+_LONGEST_SHOWN = 100
 _NOT_BATCHES = (str, bytes, bytearray, memoryview, Mapping)
 """Types that are iterable, but passed as a batch only by mistake."""
 
 
-def check_new_message(message: NewMessage, limits: Limits) -> None:
-    """Raise unless a message made by a caller may be sent, and its body has the format it claims."""
-    if type(message) is not NewMessage:
-        raise BadValue(f"{shown(message)} can't be sent as it is: it must be a NewMessage.")
-    check_message(message, limits)
-    if message.format == "json":
-        parse_json(message.body, limits)
-    else:
-        check_utf8(message.body)
+def check_int(name: str, value: object, at_least: int, at_most: int) -> None:
+    """Raise `BadValue` unless the value is a whole number in the range."""
+    if type(value) is not int or not at_least <= value <= at_most:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a whole number from {at_least} to {at_most}.")
 
 
-def check_utf8(body: bytes) -> None:
-    """Raise unless the bytes are UTF-8."""
-    try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        raise BadBody(f"The text is not valid UTF-8 ({error}).") from error
+def check_ms(name: str, value: object, at_least: int = 0) -> None:
+    """Raise `BadValue` unless the value is a sensible number of milliseconds."""
+    check_int(name, value, at_least, LONGEST_MS)
 
 
-def check_lane(lane: object) -> None:
-    """Raise unless the lane can be looked up among a queue's lanes."""
-    if not isinstance(lane, str):
-        raise BadName(f"{shown(lane)} can't be a lane's name: it must be a text.")
+def check_jitter(seconds: object) -> None:
+    """Raise unless a schedule may fire up to so many seconds late."""
+    check_int("jitter_secs", seconds, 0, LONGEST_JITTER_S)
+
+
+def seconds_as_ms(name: str, seconds: object, at_least: int = 0) -> int:
+    """Convert seconds to milliseconds; raise `BadValue` unless they are sensible, and at least ``at_least``."""
+    if (type(seconds) is not int and type(seconds) is not float) or not at_least <= seconds * 1000 <= LONGEST_MS:
+        raise BadValue(
+            f"{name} can't be {shown(seconds)}: "
+            f"it must be a number of seconds from {at_least / 1000:g} to {LONGEST_MS // 1000}."
+        )
+    return round(seconds * 1000)
+
+
+def seconds_of(prefix: str, seconds: float | None, ms: object, at_least: int = 0) -> float | None:
+    """Return a time given as ``lease_seconds`` or as ``lease_ms``, in seconds, or None if neither is given."""
+    if ms is None:
+        return seconds
+    if seconds is not None:
+        raise BadValue(f"{prefix}seconds and {prefix}ms say the same. Give one of the two.")
+    check_ms(f"{prefix}ms", ms, at_least)
+    assert isinstance(ms, int)
+    return ms / 1000
+
+
+def is_short(text: str) -> bool:
+    """Return True if `check_text` would accept the string."""
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable()
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise `BadValue` unless the value is a short string."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME:
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a text of 1 to {LONGEST_NAME} characters.")
+    if not value.isprintable():
+        if "\0" in value:
+            raise BadValue(f"{name} can't be {shown(value)}: not every store can hold the character NUL. Leave it out.")
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+            raise BadValue(f"{name} can't be {shown(value)}: it is not valid Unicode.")
 
 
 def check_unicode(name: str, value: object) -> None:
@@ -104,3 +139,31 @@ def check_path(name: str, path: object) -> None:
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str) or not text or "\0" in text:
         raise BadValue(f"{name} can't be {shown(path)}: it must be the path of a file.")
+
+
+def reason_of(cause: object) -> str:
+    """Return the reason of a failure as a short string that can be stored, whatever a program gave as the cause."""
+    if cause is None:
+        return NO_REASON
+    try:
+        text = str(cause)
+    except Exception:  # noqa: BLE001 (the object's own code, and it is about to be reported as it is)
+        text = ""
+    if isinstance(cause, BaseException):
+        text = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+    # Neither surrogates nor NUL can be stored.
+    return text[:LONGEST_NAME].encode(errors="backslashreplace").decode().replace("\0", "\\x00")[:LONGEST_NAME]
+
+
+def shown(value: object) -> str:
+    """Format a value for the sentence that refuses it: short, and without ever raising an error."""
+    try:
+        text = repr(str(value) if isinstance(value, PurePath) else _beginning(value))
+    except Exception:  # noqa: BLE001 (the object's own code; or an integer of more than 4,300 digits)
+        text = f"this {type(value).__name__}"
+    return shortened(text)
+
+
+def _beginning(value: object) -> object:
+    """Return the part of a string that can ever be shown: checking whether 16 MiB can be printed takes 0.1 s."""
+    return value[:_LONGEST_SHOWN] if type(value) in (str, bytes) else value  # type: ignore[index]  # both have parts

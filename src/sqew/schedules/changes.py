@@ -24,7 +24,8 @@ from sqew.model import (
     TargetKind,
 )
 from sqew.operations import FireSchedule
-from sqew.rules.rules import check_jitter, check_new_queue_name
+from sqew.rules.names import check_new_queue_name
+from sqew.rules.values import check_jitter
 from sqew.schedules import Rule, rule_from, understand
 
 DEFAULT_ZONE = "UTC"

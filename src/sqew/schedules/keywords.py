@@ -8,8 +8,7 @@ from typing import Any, TypedDict, get_args
 
 from sqew.errors import BadValue, nearest
 from sqew.model import ExpressionKind, ScheduleStatus, TargetKind
-from sqew.rules.rules import seconds_of
-from sqew.rules.values import check_unicode
+from sqew.rules.values import check_unicode, seconds_of
 
 KINDS: tuple[ExpressionKind, ...] = get_args(ExpressionKind)
 _TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqew.errors import Invalid
 from sqew.model import NO_REASON, ExpressionKind, Fire, Preview, Schedule, ScheduleInfo
-from sqew.rules.rules import check_int
+from sqew.rules.values import check_int
 from sqew.schedules import Rule, local_time, rule_from, understand
 
 MOST_FIRES = 100

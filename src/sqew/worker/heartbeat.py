@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sqew.errors import SqewError, TooLarge
 from sqew.model import Message
-from sqew.rules.rules import reason_of
+from sqew.rules.values import reason_of
 
 log = logging.getLogger("sqew.worker")
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from sqew.errors import BadValue, SqewError, StaleLease
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules.rules import reason_of
+from sqew.rules.values import reason_of
 from sqew.worker.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
 from sqew.worker.threads import (
     PAUSE_AFTER_ERROR_SECONDS,

@@ -25,15 +25,8 @@ from sqew.errors import (
 )
 from sqew.model import Message, Received
 from sqew.operations import Receive
-from sqew.rules.rules import (
-    check_int,
-    check_new_queue_name,
-    check_queue_name,
-    check_text,
-    reason_of,
-    seconds_as_ms,
-    shown,
-)
+from sqew.rules.names import check_new_queue_name, check_queue_name
+from sqew.rules.values import check_int, check_text, reason_of, seconds_as_ms, shown
 from sqew.worker.heartbeat import LEASE_OF_NONE_MS, Heart, said
 
 log = logging.getLogger("sqew.worker")

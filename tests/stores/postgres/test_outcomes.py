@@ -14,7 +14,7 @@ from sqew.embedded import Queue
 from sqew.errors import Conflict, OutcomeUnknown, StoreBusy, StoreUnavailable, StoreUnusable
 from sqew.model import Message, NewMessage, Received, Ref
 from sqew.operations import Ack, CreateQueue, LastId, Operation, Peek, Promote, Receive, Send, StepPromotion
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.transfer.copy import move_in
 from tests.stores.postgres.test_trouble import NOW, connected, in_a_loop, opened, until_locked

@@ -12,7 +12,7 @@ import pytest
 from sqew.errors import StoreUnusable
 from sqew.model import NewMessage
 from sqew.operations import CreateQueue, Operation, Receive, Send
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 from sqew.stores.postgres import PostgresStore
 from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.session import Session

@@ -26,7 +26,7 @@ from sqew.errors import (
 )
 from sqew.model import Activity, NewMessage
 from sqew.operations import CreateQueue, LastId, Receive, RecordActivity, Send
-from sqew.rules.rules import default_policy
+from sqew.rules.policies import default_policy
 from sqew.stores.postgres import DatabaseClock, PostgresStore
 from sqew.stores.postgres.errors import translate
 from sqew.stores.postgres.migrate import check_version

@@ -17,7 +17,7 @@ from sqew.envelopes.sns import topic_arn, unsubscribe_link, with_link
 from sqew.errors import DeliveryFailed, NotTried, StoreClosed, StoreError
 from sqew.model import CONFIRMATION, DELIVERIES, NOTIFICATION, RAW, Claimed, Delivered, DeliveryOutcome, DueDelivery
 from sqew.operations import ClaimDeliveries, NextDelivery, RenewDeliveries, SettleDeliveries
-from sqew.rules.rules import is_keyed
+from sqew.rules.names import is_keyed
 
 _log = logging.getLogger("sqew.courier")
 

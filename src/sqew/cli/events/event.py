@@ -14,7 +14,8 @@ from sqew.cli.session import QueueSession
 from sqew.errors import SqewError, TooLarge
 from sqew.matching.routing import check_routing_key
 from sqew.model import NewMessage, Published
-from sqew.rules.rules import check_message, parse_json
+from sqew.rules.bodies import parse_json
+from sqew.rules.messages import check_message
 from sqew.terminal.command import Group
 from sqew.terminal.exits import CommandError, Exit, complain
 from sqew.terminal.output import plural

@@ -26,7 +26,7 @@ from sqew.cli.parameters import (
 )
 from sqew.cli.session import QueueSession, now_ms
 from sqew.model import ScheduleInfo, ScheduleStatus, TargetKind
-from sqew.rules.rules import LONGEST_JITTER_S
+from sqew.rules.values import LONGEST_JITTER_S
 from sqew.terminal.command import Group
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from sqew.errors import BadBody
 from sqew.model import Format
-from sqew.rules.rules import Limits, encode_body, parse_json
+from sqew.rules.bodies import encode_body, parse_json
+from sqew.rules.limits import Limits
 
 F = TypeVar("F", bound=Callable[..., Any])
 

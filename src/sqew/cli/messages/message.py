@@ -32,7 +32,10 @@ from sqew.cli.parameters import (
 from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import BadBody, MessageNotFound, SqewError, StaleLease
 from sqew.model import Extension, NewMessage, Ref, Release, Settled
-from sqew.rules.rules import Limits, check_batch, check_int, check_message, encode_body, parse_json
+from sqew.rules.bodies import encode_body, parse_json
+from sqew.rules.limits import Limits, check_batch
+from sqew.rules.messages import check_message
+from sqew.rules.values import check_int
 from sqew.terminal.command import Group, Leading
 from sqew.terminal.exits import Exit, complain
 from sqew.terminal.failures import code_of

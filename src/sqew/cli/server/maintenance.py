@@ -8,7 +8,7 @@ import msgspec
 from sqew.cli.queues.stats import file_bytes
 from sqew.cli.session import QueueSession
 from sqew.errors import StoreDamaged
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 from sqew.terminal.command import Command
 from sqew.terminal.exits import Exit, complain
 from sqew.terminal.output import byte_count, plural

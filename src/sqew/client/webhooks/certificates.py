@@ -21,7 +21,7 @@ from sqew.client.transport.streams import LoopedTransport
 from sqew.clock import Clock
 from sqew.envelopes.signing import cryptography_explained
 from sqew.errors import BadSignature, BadValue, SqewError, Unreachable
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey

@@ -18,7 +18,7 @@ from sqew.clock import Clock
 from sqew.envelopes.signing import SignatureVersion, cryptography_explained, hash_of, string_to_sign
 from sqew.errors import BadSignature, BadValue
 from sqew.model import NOTIFICATION, Notice
-from sqew.rules.rules import seconds_as_ms, shown
+from sqew.rules.values import seconds_as_ms, shown
 
 DEFAULT_MAX_AGE_S = 3600.0
 DEFAULT_TIMEOUT_S = 10.0

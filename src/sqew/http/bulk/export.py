@@ -15,8 +15,7 @@ from sqew.formats import arrow, ndjson
 from sqew.http.service import Service
 from sqew.http.wire.exchange import NDJSON, Request, Stream
 from sqew.model import ARCHIVE_COLUMNS, MESSAGE_COLUMNS, ArchivedMessage, Columns, Message, State
-from sqew.rules.rules import check_int
-from sqew.rules.values import LARGEST_ID
+from sqew.rules.values import LARGEST_ID, check_int
 
 _STEP = 5_000
 """Messages that are read at a time, and make a record batch."""

@@ -20,7 +20,7 @@ from sqew.http.statuses import headers_of
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Policy, Received, Ref, Release, Sent, Settled
-from sqew.rules.rules import seconds_as_ms
+from sqew.rules.values import seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
 

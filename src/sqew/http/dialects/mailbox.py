@@ -22,8 +22,7 @@ from sqew.http.service import NO_STORE, Service, in_seconds, refuse_head
 from sqew.http.statuses import COME_BACK, headers_of, status_of
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import Message, NewMessage, QueueInfo, Received, Ref, Sent, Settled
-from sqew.rules.rules import seconds_as_ms
-from sqew.rules.values import check_right
+from sqew.rules.values import check_right, seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
 

@@ -10,8 +10,9 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from sqew.matching.routing import LONGEST_KEY
-from sqew.rules.rules import HEAVIEST_LANE, HIGHEST_PRIORITY, LONGEST_MS, LONGEST_NAME, MOST_LANES
-from sqew.rules.values import LARGEST_ID, LONGEST_TARGET
+from sqew.rules.messages import HIGHEST_PRIORITY
+from sqew.rules.policies import HEAVIEST_LANE, MOST_LANES
+from sqew.rules.values import LARGEST_ID, LONGEST_MS, LONGEST_NAME, LONGEST_TARGET
 from sqew.schedules.rules import LONGEST_EXPRESSION
 
 QUEUE_NAME = {"pattern": r"^[A-Za-z0-9_-]{1,80}(\.fifo)?$"}

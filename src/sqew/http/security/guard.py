@@ -19,7 +19,7 @@ from sqew.http.security.origins import Origins
 from sqew.http.security.signatures import Signatures
 from sqew.http.wire.exchange import Request, Response, Stream
 from sqew.model import GuardKey
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 from sqew.settings import Settings
 
 A = TypeVar("A", Response, Stream)

@@ -15,7 +15,7 @@ from pyspark import StorageLevel
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import AlreadyPromoted, BadValue, Conflict, PartIncomplete, SqewError, UnknownLane
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from sqew.spark.files import SPLIT_BYTES, FilePart, located, parts_of
 from sqew.spark.jobs.ledger import is_done
 from sqew.spark.jobs.upload import EPOCH, UPLOADED, Upload

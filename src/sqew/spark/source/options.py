@@ -10,7 +10,8 @@ from typing import ClassVar, Literal, get_args
 from sqew.client.address import TOKEN_VARIABLE, URL_VARIABLE, address_of
 from sqew.errors import BadSetting, SqewError, nearest
 from sqew.model import Discreet, Format
-from sqew.rules.rules import check_queue_name, check_text, shown
+from sqew.rules.names import check_queue_name
+from sqew.rules.values import check_text, shown
 
 Use = Literal["batch read", "batch write", "streaming read", "streaming write"]
 

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 
 from sqew.errors import BadBody, BadValue
 from sqew.model import Format
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 
 MOST_ROWS = 5_000
 MOST_BYTES = 3_000_000

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from sqew.errors import Conflict
 from sqew.formats.files import LIMITS, Format, Reject, Row, group_in, rows_in
-from sqew.rules.rules import Limits
+from sqew.rules.limits import Limits
 from sqew.spark.body_schema import Fit, fitting
 from sqew.spark.files import FilePart, PartReader, opened
 

@@ -13,7 +13,7 @@ import asyncpg
 from sqew import operations as ops
 from sqew.errors import OutcomeUnknown, SqewError, StoreUnavailable
 from sqew.model import Commit
-from sqew.rules.rules import Throttle
+from sqew.rules.throttle import Throttle
 from sqew.stores.postgres import set_based
 from sqew.stores.postgres.batch import Batch
 from sqew.stores.postgres.catalog import DatabaseCatalog

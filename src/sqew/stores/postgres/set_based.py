@@ -34,7 +34,7 @@ _MOST_ROWS = 2_000
 _MOST_QUEUES = 1_000
 """Number of known queues beyond which acks by ids alone go the general way, which need not name them all."""
 _MOST_CLAIMED = 1_000
-"""Most messages that one statement claims: with small messages that is far from `sqew.rules.rules.MOST_BYTES`."""
+"""Most messages that one statement claims: with small messages that is far from `sqew.rules.limits.MOST_BYTES`."""
 _IDS = range(1 << 63)
 
 T = TypeVar("T")

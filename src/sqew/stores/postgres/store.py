@@ -26,7 +26,7 @@ from sqew.errors import (
     is_about_all,
 )
 from sqew.model import Commit, DatabaseStats
-from sqew.rules.rules import Throttle
+from sqew.rules.throttle import Throttle
 from sqew.settings import without_password
 from sqew.stores.contract import MayWait
 from sqew.stores.postgres.batch import Batch

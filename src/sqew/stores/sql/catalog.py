@@ -13,7 +13,7 @@ import msgspec
 
 from sqew.errors import QueueNotFound, StoreDamaged, UnknownLane
 from sqew.model import DEFAULT_LANE, Policy, QueueInfo
-from sqew.rules.rules import Throttle
+from sqew.rules.throttle import Throttle
 from sqew.stores.sql.similar_names import names_near
 from sqew.stores.sql.statements import Statements
 from sqew.stores.sql.transaction import Execute

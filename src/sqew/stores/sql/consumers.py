@@ -39,7 +39,7 @@ from sqew.operations import (
     RenewConsumer,
     SealClaim,
 )
-from sqew.rules.rules import LONGEST_MS
+from sqew.rules.values import LONGEST_MS
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.export import columns_of
 from sqew.stores.sql.receive import receive

@@ -34,7 +34,7 @@ from sqew.operations import (
     RetryDeliveries,
     SettleDeliveries,
 )
-from sqew.rules.rules import MOST_BYTES
+from sqew.rules.limits import MOST_BYTES
 from sqew.stores.sql.fanout import event_headers
 from sqew.stores.sql.publish import dead_letter_headers
 from sqew.stores.sql.rows import DAMAGE, delivery_checksum, payload_checksum

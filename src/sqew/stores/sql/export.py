@@ -9,7 +9,7 @@ from zlib import crc32
 
 from sqew.model import ARCHIVE_COLUMNS, STATES, Bounds, Columns, Same
 from sqew.operations import ReadBounds, ReadColumns
-from sqew.rules.rules import MOST_BYTES
+from sqew.rules.limits import MOST_BYTES
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, body_of, decode_headers, shown_key
 from sqew.stores.sql.transaction import Row, Work

@@ -21,7 +21,7 @@ from sqew.errors import (
 )
 from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage, Published
 from sqew.operations import Publish
-from sqew.rules.rules import is_keyed
+from sqew.rules.names import is_keyed
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fanout, FanoutTarget, event_headers, ways_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum

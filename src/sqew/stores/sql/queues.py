@@ -10,7 +10,8 @@ import msgspec
 from sqew.errors import BadValue, ChangedMeanwhile, Conflict, QueueExists
 from sqew.model import UPDATED, Policy, QueueInfo
 from sqew.operations import CreateQueue, DeleteQueue, GetQueue, ListDeadLetterSources, ListQueues, UpdateQueue
-from sqew.rules.rules import check_new_queue_name, checked_changes, dead_letter_policy
+from sqew.rules.names import check_new_queue_name
+from sqew.rules.policies import checked_changes, dead_letter_policy
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.changed_retentions import note_changes
 from sqew.stores.sql.keys import delete_keys_of

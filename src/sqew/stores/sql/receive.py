@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqew.ids import new_token
 from sqew.model import Death, Fact, Lease, Message, Received
 from sqew.operations import NextDue, Receive
-from sqew.rules.rules import MOST_BYTES
+from sqew.rules.limits import MOST_BYTES
 from sqew.stores.sql import receive_attempts
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.lanes import next_turn, save_turns, turns_of

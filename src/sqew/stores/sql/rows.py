@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from sqew.model import ArchivedMessage, Death, Lease, Message, NewMessage, State
-from sqew.rules.rules import MOST_BYTES, attribute_bytes
+from sqew.rules.limits import MOST_BYTES
+from sqew.rules.messages import attribute_bytes
 from sqew.stores.sql.catalog import QueueState
 from sqew.stores.sql.transaction import Row, Work
 

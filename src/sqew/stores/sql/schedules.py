@@ -33,7 +33,8 @@ from sqew.operations import (
     ListSchedules,
     SaveSchedule,
 )
-from sqew.rules.rules import MOST_BYTES, names_meant
+from sqew.rules.limits import MOST_BYTES
+from sqew.rules.names import names_meant
 from sqew.stores.sql.publish import publish_events
 from sqew.stores.sql.rows import DAMAGE, checksum, decode_headers, encode_headers
 from sqew.stores.sql.send import accept, put, write_deferred

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from sqew.errors import BadValue, StoreUnusable
 from sqew.installing import UPGRADE
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 
 Row = tuple[Any, ...]
 

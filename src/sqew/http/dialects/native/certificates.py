@@ -14,7 +14,7 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Headers, Request, Response
 from sqew.model import SigningKey
-from sqew.rules.rules import shown
+from sqew.rules.values import shown
 
 routes = Routes(DIALECT)
 

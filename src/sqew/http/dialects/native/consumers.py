@@ -18,8 +18,7 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import NDJSON, Call, Request, Response, Stream
 from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
-from sqew.rules.rules import shown
-from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done
+from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done, shown
 
 routes = Routes(DIALECT)
 

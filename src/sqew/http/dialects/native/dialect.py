@@ -41,8 +41,8 @@ from sqew.model import (
     Sent,
     Settled,
 )
-from sqew.rules.rules import FIFO_SUFFIX, seconds_as_ms
-from sqew.rules.values import LARGEST_ID
+from sqew.rules.names import FIFO_SUFFIX
+from sqew.rules.values import LARGEST_ID, seconds_as_ms
 
 encode = msgspec.json.Encoder().encode
 

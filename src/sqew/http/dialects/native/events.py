@@ -20,8 +20,8 @@ from sqew.http.service import Service, body_in
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.matching.routing import check_pattern, check_routing_key
 from sqew.model import RAW, Form, Format, NewEvent, NewMessage, Protocol, Published, Subscription
-from sqew.rules.rules import QUEUE_SCHEME, check_int, seconds_as_ms, shown
-from sqew.rules.values import LARGEST_ID
+from sqew.rules.names import QUEUE_SCHEME
+from sqew.rules.values import LARGEST_ID, check_int, seconds_as_ms, shown
 
 routes = Routes(DIALECT)
 

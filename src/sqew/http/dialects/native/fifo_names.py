@@ -13,7 +13,7 @@ from msgspec import structs
 from sqew import operations as ops
 from sqew.http.service import Service
 from sqew.model import Policy
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 BareNames = Mapping[str, str]
 """The bare names that FIFO queues are shown by, keyed by their whole names. Other queues are not in it."""

@@ -15,8 +15,7 @@ from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Call, Request, Response
 from sqew.model import Promotion, Staged, WriterInfo
-from sqew.rules.rules import LONGEST_NAME
-from sqew.rules.values import LARGEST_ID
+from sqew.rules.values import LARGEST_ID, LONGEST_NAME
 
 routes = Routes(DIALECT)
 

@@ -13,8 +13,8 @@ from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.refusals import AwsError
 from sqew.http.dialects.aws.sns.refusals import invalid
 from sqew.matching.routing import check_pattern
+from sqew.rules.names import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
 from sqew.rules.regions import in_region
-from sqew.rules.rules import FIFO_SUFFIX, QUEUE_SCHEME, is_keyed
 
 _LEAST_ELEMENTS = 6
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,256}|[A-Za-z0-9_-]{1,251}\.fifo")

@@ -25,7 +25,7 @@ from sqew.http.dialects.aws.sns.refusals import in_sns_words, invalid
 from sqew.http.dialects.aws.sns.topic_attributes import CONTENT_BASED, LEAST_SIZE, MOST_BYTES, most_bytes
 from sqew.http.wire.exchange import Call, Response
 from sqew.model import NewEvent, NewMessage, Protocol, Published, TopicInfo
-from sqew.rules.rules import is_keyed
+from sqew.rules.names import is_keyed
 
 _LONGEST_SUBJECT = 100
 _BREAKS = ("Cc", "Zl", "Zp")

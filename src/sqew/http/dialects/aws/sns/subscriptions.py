@@ -43,7 +43,7 @@ from sqew.http.dialects.aws.sns.subscription_attributes import (
 from sqew.http.dialects.aws.sns.topic_attributes import USUAL_SIZE, form_of, most_bytes
 from sqew.http.wire.exchange import Response
 from sqew.model import Subscription, SubscriptionState, TopicInfo
-from sqew.rules.rules import is_keyed
+from sqew.rules.names import is_keyed
 
 PENDING = "pending confirmation"
 _IN_LISTS: dict[SubscriptionState, str] = {"pending": "PendingConfirmation", "deleted": "Deleted"}

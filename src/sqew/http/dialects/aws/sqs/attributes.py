@@ -13,7 +13,7 @@ from sqew.http.dialects.aws.names import AwsNames
 from sqew.http.dialects.aws.policies import statements_of
 from sqew.http.dialects.aws.refusals import AwsError, invalid_value
 from sqew.model import Depths, Policy, QueueInfo
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 RETENTION_S = 345_600
 """Seconds that SQS keeps a message by default: four days."""

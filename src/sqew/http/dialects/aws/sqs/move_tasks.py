@@ -15,7 +15,7 @@ from sqew.http.dialects.aws.refusals import PREFIX, AwsError, invalid_value
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.http.wire.exchange import Response
 from sqew.model import MoveTask
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 MOST_LISTED = 10
 MOST_PER_SECOND = 500

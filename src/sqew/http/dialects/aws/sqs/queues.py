@@ -30,7 +30,7 @@ from sqew.http.dialects.aws.sqs.attributes import (
 )
 from sqew.http.wire.exchange import Call, Response
 from sqew.model import Policy, QueueInfo
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 _MOST_LISTED = 1_000
 

@@ -19,7 +19,7 @@ from sqew.http.dialects.aws.sqs.receipt_handles import handle_of, mark_of
 from sqew.http.dialects.aws.sqs.send import check_id, not_for_this_type
 from sqew.http.wire.exchange import Call, Response
 from sqew.model import Message, Received
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 MOST_MESSAGES = 10
 MOST_WAIT_S = 20

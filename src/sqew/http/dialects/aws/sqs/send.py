@@ -21,7 +21,9 @@ from sqew.http.dialects.aws.sqs.message_attributes import check, md5, md5_of, si
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.ids import MessageUuids
 from sqew.model import NewMessage, NewMessages, Sent
-from sqew.rules.rules import FIFO_SUFFIX, Limits, attribute_bytes, check_message
+from sqew.rules.limits import Limits
+from sqew.rules.messages import attribute_bytes, check_message
+from sqew.rules.names import FIFO_SUFFIX
 
 _MOST_DELAY_S = 900
 

@@ -18,7 +18,7 @@ from sqew.http.dialects.aws.sqs.receipt_handles import ref_of
 from sqew.http.dialects.aws.sqs.receive import MOST_VISIBILITY_S
 from sqew.http.wire.exchange import Call, Request, Response, SharedCall
 from sqew.model import Extension, Ref, Settled
-from sqew.rules.rules import FIFO_SUFFIX
+from sqew.rules.names import FIFO_SUFFIX
 
 _MOST_HELD_MS = MOST_VISIBILITY_S * 1000 + 999
 """The most milliseconds that a message may be held in all. Only whole seconds count, as in requests."""

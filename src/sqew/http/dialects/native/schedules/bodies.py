@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType, structs
 from sqew.errors import BadSchedule, BadValue
 from sqew.http.service import body_in
 from sqew.model import Format, NewMessage, ScheduleStatus, TargetKind
-from sqew.rules.rules import seconds_as_ms, shown
+from sqew.rules.values import seconds_as_ms, shown
 from sqew.schedules.changes import DEFAULT_ZONE, DEFAULTS
 from sqew.schedules.keywords import KINDS
 

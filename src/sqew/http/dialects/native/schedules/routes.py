@@ -38,7 +38,9 @@ from sqew.http.router import NoParameters, Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response, next_page
 from sqew.model import QueueInfo, Saved, Schedule, ScheduleStatus, TargetKind
-from sqew.rules.rules import MOST_BYTES, check_int, check_schedule_name, shown
+from sqew.rules.limits import MOST_BYTES
+from sqew.rules.names import check_schedule_name
+from sqew.rules.values import check_int, shown
 from sqew.schedules.changes import aim_of, changed_schedule, check_target, fire_now, new_schedule, problem_of
 
 routes = Routes(DIALECT)
