@@ -21,8 +21,18 @@ from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, Stor
 from sqew.http.app import App
 from sqew.http.dialects import hq, mailbox, sqew, web
 from sqew.http.dialects.aws import gateway
-from sqew.http.dialects.native import archive, certificates, consumers, deliveries, events, export, schedules, writers
-from sqew.http.dialects.native import dialect as native
+from sqew.http.dialects.native import (
+    archive,
+    certificates,
+    consumers,
+    deliveries,
+    events,
+    export,
+    messages,
+    queues,
+    schedules,
+    writers,
+)
 from sqew.http.dialects.sqew import keys
 from sqew.http.docs import routes as docs
 from sqew.http.router import Router
@@ -183,7 +193,8 @@ def make_router() -> Router:
         hq.routes,
         web.routes,
         mailbox.routes,
-        native.routes,
+        queues.routes,
+        messages.routes,
         archive.routes,
         export.routes,
         consumers.routes,

@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sqew import operations as ops
-from sqew.http.dialects.native.dialect import DIALECT, Purged, encode
+from sqew.http.dialects.native.dialect import DIALECT, encode
+from sqew.http.dialects.native.queues import Purged
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Call, Request, Response
