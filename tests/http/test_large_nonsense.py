@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sqew.errors import BadBody, BodyMisfit, TooLarge
-from sqew.http.run import make_router
+from sqew.http.routes import make_router
 from sqew.http.wire.duplicate_fields import check_repeats
 from sqew.rules.bodies import parse_json
 from sqew.rules.limits import Limits

@@ -19,26 +19,10 @@ from sqew.core.engine import Engine, RemoteEngine, limits_of, open_database, ope
 from sqew.envelopes.sns import reachable
 from sqew.errors import BadSetting, OutcomeUnknown, SqewError, StoreClosed, StoreTooNew, StoreUnavailable
 from sqew.http.app import App
-from sqew.http.dialects import hq, mailbox, sqew, web
-from sqew.http.dialects.aws import gateway
-from sqew.http.dialects.native import (
-    archive,
-    certificates,
-    consumers,
-    deliveries,
-    events,
-    export,
-    messages,
-    queues,
-    schedules,
-    writers,
-)
-from sqew.http.dialects.sqew import keys
-from sqew.http.docs import routes as docs
-from sqew.http.router import Router
+from sqew.http.dialects import sqew
+from sqew.http.routes import make_router
 from sqew.http.security.guard import Guard, check_exposure
 from sqew.http.service import Service
-from sqew.http.telemetry import health, metrics_route
 from sqew.http.wire.contract import ConnectionLimits
 from sqew.http.wire.server import Server, raise_file_limit
 from sqew.ids import MessageUuids
@@ -182,35 +166,6 @@ def _place(settings: Settings) -> dict[str, str]:
     if settings.database_url:
         return {"database": without_password(settings.database_url)}
     return {"db": settings.db}
-
-
-def make_router() -> Router:
-    """Return a router with every route of every dialect."""
-    router = Router()
-    for routes in (
-        sqew.routes,
-        keys.routes,
-        hq.routes,
-        web.routes,
-        mailbox.routes,
-        queues.routes,
-        messages.routes,
-        archive.routes,
-        export.routes,
-        consumers.routes,
-        writers.routes,
-        events.routes,
-        deliveries.routes,
-        schedules.routes.routes,
-        schedules.previews.routes,
-        certificates.routes,
-        health.routes,
-        metrics_route.routes,
-        docs.routes,
-        gateway.routes,
-    ):
-        router.include(routes)
-    return router
 
 
 def make_service(

@@ -8,7 +8,7 @@ import schemathesis
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from sqew.http.docs.openapi import document
-from sqew.http.run import make_router
+from sqew.http.routes import make_router
 from sqew.settings import Settings
 from tests.support.serving import serving
 

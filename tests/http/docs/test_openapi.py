@@ -11,7 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from sqew.http.docs.openapi import document
 from sqew.http.router import Dialect, Routes
-from sqew.http.run import make_router
+from sqew.http.routes import make_router
 from sqew.http.wire.exchange import Response
 from sqew.settings import Settings
 

@@ -9,7 +9,7 @@ import time
 import apsw
 import pytest
 
-from sqew.http.run import make_router
+from sqew.http.routes import make_router
 from sqew.stores.sql.migrations import migrations
 from tests.support.serving import serving
 
