@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from sqew.embedded import Queue
     from sqew.errors import MessageNotFound, QueueExists, QueueNotFound, SqewError, StaleLease, StoreError
     from sqew.model import Backoff, Message, NewMessage, NewMessages, Policy, QueueInfo, QueueStats
-    from sqew.worker.threads import Ack, Dead, Retry, Worker
+    from sqew.worker.threads import Worker
+    from sqew.worker.verdicts import Ack, Dead, Retry
 
 __version__ = "0.1.0"
 
@@ -52,7 +53,8 @@ _HOMES = {
     "sqew.embedded": ("Queue",),
     "sqew.errors": ("MessageNotFound", "QueueExists", "QueueNotFound", "SqewError", "StaleLease", "StoreError"),
     "sqew.model": ("Backoff", "Message", "NewMessage", "NewMessages", "Policy", "QueueInfo", "QueueStats"),
-    "sqew.worker.threads": ("Ack", "Dead", "Retry", "Worker"),
+    "sqew.worker.threads": ("Worker",),
+    "sqew.worker.verdicts": ("Ack", "Dead", "Retry"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -16,16 +16,13 @@ from sqew.rules.values import reason_of
 from sqew.worker.heartbeat import ATTENTIVE_WAIT_MS, pause_of, said
 from sqew.worker.threads import (
     PAUSE_AFTER_ERROR_SECONDS,
-    Ack,
-    Dead,
     Interrupted,
-    Retry,
     claim_of,
-    decided,
     is_lasting,
     lasting,
     report_what_is_waited_for,
 )
+from sqew.worker.verdicts import Ack, Dead, Retry, decided
 
 log = logging.getLogger("sqew.worker")
 

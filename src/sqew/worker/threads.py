@@ -11,46 +11,21 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, Protocol, Self
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from sqew.errors import (
-    BadValue,
-    Forbidden,
-    Invalid,
-    NotFound,
-    SqewError,
-    StaleLease,
-    StoreClosed,
-    Unauthorized,
-)
+from sqew.errors import BadValue, Forbidden, Invalid, NotFound, SqewError, StaleLease, StoreClosed, Unauthorized
 from sqew.model import Message, Received
 from sqew.operations import Receive
 from sqew.rules.names import check_new_queue_name, check_queue_name
 from sqew.rules.values import check_int, check_text, reason_of, seconds_as_ms, shown
 from sqew.worker.heartbeat import LEASE_OF_NONE_MS, Heart, said
+from sqew.worker.verdicts import Ack, Dead, Retry, decided
 
 log = logging.getLogger("sqew.worker")
 
 PAUSE_AFTER_ERROR_SECONDS = 1.0
 MOST_THREADS = 1_000
 _FOREVER_MS = 86_400_000
-
-
-class Ack(Struct, frozen=True):
-    """The verdict that the work is done. Returning None says the same."""
-
-
-class Retry(Struct, frozen=True):
-    """The verdict that the work failed: the message is retried after so many seconds (None: the queue's backoff)."""
-
-    after: float | None = None
-    reason: str = ""
-
-
-class Dead(Struct, frozen=True):
-    """The verdict that the work can never succeed: there are no more attempts."""
-
-    reason: str
 
 
 class Interrupted(KeyboardInterrupt, SystemExit):
@@ -78,23 +53,6 @@ class Queues(Protocol):
     def extend_many(self, messages: Sequence[Message], seconds: float, /) -> list[SqewError | None]: ...
 
     def wake_waiters(self) -> None: ...
-
-
-def decided(verdict: Any) -> Ack | Retry | Dead:
-    """Return a function's result as a verdict; raise `BadValue` if it is none."""
-    match verdict:
-        case None:
-            return Ack()
-        case Ack() | Dead():
-            return verdict
-        case Retry(after=after):
-            if after is not None:
-                seconds_as_ms("Retry.after", after)
-            return verdict
-        case _:
-            raise BadValue(
-                f"Its function returned {shown(verdict)}. Return None, Ack(), Retry(after=…) or Dead(reason)."
-            )
 
 
 def is_lasting(error: Exception) -> bool:
