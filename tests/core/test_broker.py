@@ -11,12 +11,12 @@ from sqew import Broker, NewMessage, Queue, QueueNotFound
 from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.engine import Engine
-from sqew.core.waiting import SocketNotifier
 from sqew.errors import BadValue, SqewError, StoreClosed, TooLarge
 from sqew.model import Extension, Ref, Release
 from sqew.rules.limits import Limits
 from sqew.rules.policies import default_policy
 from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite.notifier import SocketNotifier
 
 LONG_MS = 30_000
 """Milliseconds that a receive would wait if nobody woke it."""

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from sqew import Queue
-from sqew.core.waiting import FALLBACK_POLL_MS, SocketNotifier, Waiters, pause
+from sqew.core.waiting import FALLBACK_POLL_MS, Waiters, pause
 from sqew.errors import StoreClosed
+from sqew.stores.sqlite.notifier import SocketNotifier
 
 LONG = 30
 """Seconds that a waiter waits if it is not woken."""

@@ -21,11 +21,11 @@ from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.engine import Engine
 from sqew.core.thread_executors import GroupCommitExecutor
-from sqew.core.waiting import SocketNotifier
 from sqew.embedded import Queue
 from sqew.errors import SqewError
 from sqew.settings import Settings, resolve
 from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite.notifier import SocketNotifier
 
 R = TypeVar("R")
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sqew.clock import Clock, Correction
-from sqew.core.waiting import Notifier, SocketNotifier, Waiters
+from sqew.core.waiting import Notifier, Waiters
 from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.installing import to_install
 from sqew.model import Activity, Commit, Corrected, Fact, Format, Progress, Swept
@@ -44,6 +44,7 @@ from sqew.rules.policies import checked_changes, dead_letter_policy, default_pol
 from sqew.settings import Settings
 from sqew.stores.contract import RemoteStore, Store, Unfinished
 from sqew.stores.sqlite import SQLiteStore
+from sqew.stores.sqlite.notifier import SocketNotifier
 
 _log = logging.getLogger("sqew.engine")
 

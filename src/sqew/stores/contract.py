@@ -14,6 +14,9 @@ from sqew.operations import Operation
 class Wakes(Protocol):
     """Waiters of this process, woken through the store by commits of other processes."""
 
+    def __bool__(self) -> bool:
+        """Return True if anybody waits."""
+
     def wake(self, queues: Iterable[str], /) -> None: ...
 
     def wake_all(self) -> None: ...
