@@ -112,7 +112,7 @@ class SocketNotifier:
                     self._unavailable = True
                 else:
                     self._known_at = monotonic() + _QUIET_S
-                    name = "sqew-doorbell"
+                    name = "sqew-notifier"
                     threading.Thread(target=self._hear, args=(self._socket, waiters), name=name, daemon=True).start()
             return self._socket is not None and monotonic() >= self._known_at
 
