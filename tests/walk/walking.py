@@ -25,7 +25,8 @@ from sqew.settings import resolve
 SOURCE = str(Path(sqew.__file__).parent) + "/"
 TURNING = {"http", "core", "stores"}
 """The rooms between which a request changes. The others are called on the way, and return at once."""
-TRIES = 5
+TRIES = 20
+"""Attempts of which the shortest counts: on a busy machine most of them meet upkeep, which runs by the clock."""
 _JSON = "Content-Type: application/json"
 _AWS = (
     "Content-Type: application/x-amz-json-1.0",
