@@ -169,7 +169,7 @@ def logging_to_stderr(level: LogLevel, format: LogFormat = "auto") -> Iterator[N
 def rendered(line: Struct, *, as_json: bool) -> bytes:
     """Render a line as it is written.
 
-    >>> event = Event("2026-01-31T12:00:00.000Z", "info", "listening", "sqew.server", {"pid": 7})
+    >>> event = LogLine("2026-01-31T12:00:00.000Z", "info", "listening", "sqew.server", {"pid": 7})
     >>> rendered(event, as_json=True)
     b'{"time":"2026-01-31T12:00:00.000Z","level":"info","event":"listening","logger":"sqew.server","pid":7}\\n'
     >>> rendered(event, as_json=False)

@@ -363,14 +363,14 @@ def test_a_process_made_by_a_fork_connects_anew():
     code = """
 import os, sys
 from sqew.client.transport.sockets import BlockingTransport
-from sqew.client.transport.route import Route, Timeouts
+from sqew.client.transport.route import ServerRoute, Timeouts
 
 def ask(target):
     response = transport.send("GET", target, {}, None, Timeouts(20, 20, 20))
     assert response.read() == target.encode()
     response.close()
 
-transport = BlockingTransport(Route(sys.argv[1], {}))
+transport = BlockingTransport(ServerRoute(sys.argv[1], {}))
 ask("/before")
 if child := os.fork():
     assert os.waitpid(child, 0)[1] == 0

@@ -209,11 +209,11 @@ def test_faults_and_workers_are_listed_the_last_first_and_delays_apart(tmp_path:
         run.add(3 * SECOND + number, "fault", topic="", what="latency", where="send", ms=number)
     timeline = told(run.finish())
 
-    troubles, delays = timeline.troubles(5 * SECOND, 10), timeline.delays(5 * SECOND, None)
+    faults, delays = timeline.faults(5 * SECOND, 10), timeline.delays(5 * SECOND, None)
 
-    assert [(one.what, one.at) for one in troubles] == [("died", 2 * SECOND), ("after_commit", SECOND)]
+    assert [(one.what, one.at) for one in faults] == [("died", 2 * SECOND), ("after_commit", SECOND)]
     assert [(one.where, one.count, one.ms) for one in delays] == [("send", 10, 9)]
-    assert timeline.troubles(SECOND // 2, 10) == []
+    assert timeline.faults(SECOND // 2, 10) == []
 
 
 def test_the_next_fault_and_the_one_before_are_found(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_what_happened_in_moments_that_become_one_is_put_together(tmp_path: Path
     run.add(3_600 * SECOND, "depth", figures={"ready": 1})
     timeline = told(run.finish(at=3_600 * SECOND))
 
-    (one,) = timeline.troubles(SECOND, 5)
+    (one,) = timeline.faults(SECOND, 5)
 
     assert (one.count, one.who, one.at) == (2, "", 200_001)
 

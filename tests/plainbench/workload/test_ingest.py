@@ -31,7 +31,7 @@ from plainbench.workload.ingest import Ingest, Into
 folder = Path(sys.argv[1])
 driver = open_driver(Place(msgspec.convert({"topics": [{"name": "orders"}]}, Config), folder, RealTime()))
 work = Ingest(driver, Into("orders"), [folder / "in.jsonl"], "jsonl", folder / "ingest")
-work.go_on()
+work.resume()
 work.run(lambda progress: print(progress.sent, flush=True))
 print("done", flush=True)
 """
@@ -168,7 +168,7 @@ def test_a_batch_of_which_nobody_knows_is_looked_for_in_the_queue(ingest, driver
     (tmp_path / "ingest").mkdir()
     (tmp_path / "ingest" / "orders.progress.json").write_bytes(msgspec.json.encode(kept))
 
-    work.go_on()
+    work.resume()
     progress = work.run(nothing)
 
     assert work.went_on
@@ -184,10 +184,10 @@ def test_other_files_are_not_taken_for_the_interrupted_ones(ingest, tmp_path):
     changed = ingest([1, 2, 3])
 
     with pytest.raises(Conflict, match="--restart"):
-        changed.go_on()
+        changed.resume()
 
     changed.forget()
-    changed.go_on()
+    changed.resume()
     assert changed.run(nothing).sent == 3
 
 

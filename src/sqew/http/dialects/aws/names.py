@@ -69,7 +69,7 @@ class AwsNames:
     def beyond(self, queue: str) -> str:
         """Return the name after which to look for more queues of this region, past a queue of the engine.
 
-        >>> names = Names("", "0", "us-east-1")
+        >>> names = AwsNames("", "0", "us-east-1")
         >>> names.beyond("orders"), names.beyond("eu-west-1:orders") > "eu-west-1:zzz"
         ('orders', True)
         """
