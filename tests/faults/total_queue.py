@@ -24,6 +24,10 @@ class Lost(Exception):
     """An answer that never came: the request may have been carried out or not."""
 
 
+class Doubt(Exception):
+    """An answer that says of a message that nobody knows whether it was settled: the commit behind it was cut off."""
+
+
 class Target:
     """The servers that are alive at the moment, if any are."""
 
@@ -38,7 +42,7 @@ class HttpClient(threading.Thread):
     def __init__(self, name: str, target: Target, *, sends: bool) -> None:
         super().__init__(name=name)
         self.events: list[Event] = []
-        self.done = self.refused = 0
+        self.done = self.refused = self.doubted = 0
         self._target, self._sends, self._random = target, sends, Random(name)
         self._calls, self._values = count(), count()
         self._connection: http.client.HTTPConnection | None = None
@@ -97,7 +101,7 @@ class HttpClient(threading.Thread):
                 f"/queues/{queue}/ack",
                 items,
                 entries,
-                lambda answer: [e for e, r in zip(entries, answer["results"], strict=True) if r["ok"]],
+                lambda answer: _settled(entries, answer["results"]),
             )
 
     def _ask(self, action: Action, path: str, body: Any, asked: list[Entry], told: Any) -> Any:
@@ -110,6 +114,9 @@ class HttpClient(threading.Thread):
             if status == UNAVAILABLE:
                 self.refused += 1
             entries = told(answer) if step == "ok" else asked
+        except Doubt:
+            step, entries = "unknown", asked
+            self.doubted += 1
         except (OSError, http.client.HTTPException) as error:
             raise Lost from error
         finally:
@@ -129,6 +136,13 @@ class HttpClient(threading.Thread):
         self._connection.request("POST", path, content, {"Content-Type": "application/json"})
         response = self._connection.getresponse()
         return response.status, json.loads(response.read())
+
+
+def _settled(entries: list[Entry], results: list[dict[str, Any]]) -> list[Entry]:
+    """Return the entries that were settled. Those refused were not; of others it may be unknown, one by one."""
+    if any(not result["ok"] and result["error"]["code"] == "outcome_unknown" for result in results):
+        raise Doubt
+    return [entry for entry, result in zip(entries, results, strict=True) if result["ok"]]
 
 
 def _entry(queue: str, message: dict[str, Any]) -> Entry:
