@@ -1,7 +1,7 @@
 """Snapshots of a run, moment by moment: few enough of them to keep, and to show any of them again.
 
-A moment is a stretch of the run: counts, latencies, depths and faults. A run that gets longer gets longer moments, not
-more of them, so that an hour takes no more memory than a minute.
+A snapshot is a stretch of the run: counts, latencies, depths and faults. A run that gets longer gets longer stretches,
+not more of them, so that an hour takes no more memory than a minute.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ FAILED = 3
 """The exit code of a process that could not go on; the reason is on its stderr, in a sentence."""
 
 
-class Stage(msgspec.Struct, frozen=True):
+class ProcessInput(msgspec.Struct, frozen=True):
     """The data that a process needs beyond its own part."""
 
     config: Config
@@ -41,7 +41,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 def main(arguments: list[str]) -> int:
     role, number, life, run = arguments[0], int(arguments[1]), int(arguments[2]), Path(arguments[3])
-    stage = msgspec.json.decode((run / STAGE).read_bytes(), type=Stage)
+    stage = msgspec.json.decode((run / STAGE).read_bytes(), type=ProcessInput)
     stop = threading.Event()
     recorder = Recorder(run / f"{role}-{number}-{life}{SUFFIX}")
     time = RealTime()

@@ -18,7 +18,7 @@ from plainbench.faults.schedule import Schedule
 from plainbench.record.events import SUFFIX, Event, Recorder
 from plainbench.run.clock import RealTime
 from plainbench.run.context import RunContext
-from plainbench.run.process import FAILED, STAGE, Stage
+from plainbench.run.process import FAILED, STAGE, ProcessInput
 from plainbench.run.supervisor import Supervisor
 from plainbench.workers import orphans
 from sqew.errors import SqewError
@@ -174,7 +174,7 @@ class RealRun:
             supervisor = Supervisor(context)
             supervisor.prepare()
             self.is_prepared = True
-            stage = Stage(theirs, str(self._folder), self._schedule)
+            stage = ProcessInput(theirs, str(self._folder), self._schedule)
             (self._run / STAGE).write_bytes(msgspec.json.encode(stage))
             # The addresses in it are of this run only, and may hold a password.
             stack.callback((self._run / STAGE).unlink, missing_ok=True)

@@ -16,10 +16,10 @@ _STYLES = {"died": "bold red", "started": "green", "disk_full": "red", **dict.fr
 class FaultPanel(Widget):
     """The last faults and events of workers, the last first. Delays, which may be in every call, are counted."""
 
-    DEFAULT_CSS = "Troubles { height: 1fr; }"
+    DEFAULT_CSS = "FaultPanel { height: 1fr; }"
 
     def __init__(self) -> None:
-        super().__init__(id="troubles")
+        super().__init__(id="faults")
         self._text = Text()
 
     def show(self, timeline: Timeline, at_us: int, window_us: int | None) -> None:

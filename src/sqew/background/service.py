@@ -1,4 +1,4 @@
-"""Workers of a server besides answering requests: firing schedules, moving dead letters, promoting and posting."""
+"""Loops that run beside a server: firing schedules, moving dead letters, promoting and posting."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import AsyncConsumers
 from sqew.client.deliveries import AsyncCertificates, AsyncDeliveries
 from sqew.client.events import AsyncEvents
-from sqew.client.in_hand import Hand, log_refused
+from sqew.client.in_hand import HeldMessages, log_refused
 from sqew.client.retries import (
     CLOSED,
     DEFAULT_RETRIES,
@@ -92,7 +92,7 @@ class AsyncClient:
         self._timeout_s = timeout_seconds
         self._patience = Patience(retries)
         self._transport = LoopedTransport(route_to(self._address, token, tls))
-        self._hand = Hand()
+        self._hand = HeldMessages()
         self.events = AsyncEvents(self._do)
         """Publishing under routing keys, and subscriptions."""
         self.deliveries = AsyncDeliveries(self._do)

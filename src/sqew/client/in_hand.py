@@ -13,7 +13,7 @@ from sqew.model import Message
 log = logging.getLogger("sqew.client")
 
 
-class Hand:
+class HeldMessages:
     """The messages that loops are processing. The caller that drops one settles it, and no other does."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from sqew.client.connect import check_options, route_to, signed, target_of
 from sqew.client.consumers import Consumers
 from sqew.client.deliveries import Certificates, Deliveries
 from sqew.client.events import Events
-from sqew.client.in_hand import Hand, log_refused
+from sqew.client.in_hand import HeldMessages, log_refused
 from sqew.client.retries import (
     CLOSED,
     DEFAULT_RETRIES,
@@ -98,7 +98,7 @@ class Client:
         self._timeout_s = timeout_seconds
         self._patience = Patience(retries)
         self._transport = BlockingTransport(route_to(self._address, token, tls))
-        self._hand = Hand()
+        self._hand = HeldMessages()
         self.events = Events(self._do)
         """Publishing under routing keys, and subscriptions."""
         self.deliveries = Deliveries(self._do)

@@ -306,13 +306,13 @@ class Broker:
             woken = asyncio.Event()
             wake = _Waiter(self._loop, woken)
             waiters.add(queue, lane, wake)
-            heard = self._engine.notifier.listen(waiters)
+            is_notified = self._engine.notifier.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
                 received = await self._take_if_there(operation, is_wanted)
                 over = received.messages or self._dismissed
                 left_ms = max(over_at - self._loop.time(), 0) * 1000
-                pause_ms = 0 if over else min(self._pause(deadline, received.next_due_at, heard), left_ms)
+                pause_ms = 0 if over else min(self._pause(deadline, received.next_due_at, is_notified), left_ms)
                 if pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:
@@ -342,8 +342,8 @@ class Broker:
                 raise
             return Received([])
 
-    def _pause(self, deadline: int, next_due_at: int | None, heard: bool) -> int:
-        pause_ms = pause(self._engine.clock.now(), deadline, next_due_at, heard)
+    def _pause(self, deadline: int, next_due_at: int | None, is_notified: bool) -> int:
+        pause_ms = pause(self._engine.clock.now(), deadline, next_due_at, is_notified)
         return min(pause_ms, self._engine.notifier.look_every_ms)
 
     async def watch(self, queue: str, quiet_ms: int) -> AsyncIterator[bool]:
@@ -361,7 +361,7 @@ class Broker:
             woken = asyncio.Event()
             wake = _Waiter(self._loop, woken)
             waiters.add(queue, place, wake)
-            heard = self._engine.notifier.listen(waiters)
+            is_notified = self._engine.notifier.listen(waiters)
             try:
                 due_at, now = await self._next_due(queue), clock.now()
                 ready = due_at is not None and due_at <= now
@@ -373,7 +373,7 @@ class Broker:
                 left_ms = max(round((quiet_until - self._loop.time()) * 1000), 0)
                 until = now + (min(left_ms, _LOOK_AGAIN_MS) if ready else left_ms)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._pause(until, None if ready else due_at, heard) / 1000):
+                    async with asyncio.timeout(self._pause(until, None if ready else due_at, is_notified) / 1000):
                         await woken.wait()
                 has_news = woken.is_set()
             finally:

@@ -72,7 +72,7 @@ class ObservedEngine:
         self.ran_at = 0
         """The time of the last transaction: messages sent in it were created then."""
 
-    def _kept_up(self, swept: object, now: int) -> None:
+    def _schedule_sweep(self, swept: object, now: int) -> None:
         """Set when the next step of upkeep is due, after one has run."""
         backlog = isinstance(swept, Swept) and swept.next_at is not None and swept.next_at <= now
         self._next_sweep_at = now if backlog else now + UPKEEP_EVERY_MS
@@ -183,7 +183,7 @@ class Engine(ObservedEngine):
         commit = self._run_and_record([*operations, Sweep()], self._meter.drain(now), now)
         self.committed(commit.facts, commit.woken, now)
         *results, swept, _ = commit.results
-        self._kept_up(swept, now)
+        self._schedule_sweep(swept, now)
         return results
 
     def _run_and_record(self, operations: Sequence[Operation[Any]], counts: list[Activity], now: int) -> Commit:

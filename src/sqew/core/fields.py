@@ -271,7 +271,7 @@ def details(name: str, value: Any, limits: Limits) -> None:
 
 def notice(name: str, value: Any, _limits: Limits) -> None:
     if type(value) is not SubscriptionNotice or type(value.body) is not bytes:
-        raise BadValue(f"{name} can't be {shown(value)}: it must be a Greeting.")
+        raise BadValue(f"{name} can't be {shown(value)}: it must be a SubscriptionNotice.")
     check_text("message_id", value.message_id)
     check_text("kind", value.kind)
 

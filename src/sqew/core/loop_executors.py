@@ -240,7 +240,7 @@ class DatabaseLoopExecutor:
         # What was begun and turned out to have to wait, while enough did already.
         self._left: list[Entry] = []
         self._batches: set[asyncio.Task[None]] = set()
-        # How many flights of each kind wait for others, or may have to.
+        # How many batches of each kind wait for others, or may have to.
         self._held_up: Counter[object] = Counter()
 
     def run(self, entries: Sequence[Entry]) -> None:

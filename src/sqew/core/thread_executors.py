@@ -206,7 +206,7 @@ class GroupCommitExecutor:
             self._pending.remove(entry)
 
     def _commit_pending(self) -> None:
-        # A ticket stays where it is until it has its results, and then its own thread takes it away. So whenever a
+        # An entry stays where it is until it has its results, and then its own thread takes it away. So whenever a
         # thread is interrupted, the next does what is left to do.
         entries: list[_Waiting] = []
         for entry in list(self._pending):

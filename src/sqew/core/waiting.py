@@ -20,11 +20,11 @@ FALLBACK_POLL_MS = 25
 Wake = Callable[[], object]
 
 
-def pause(now: int, deadline: int, next_due_at: int | None, heard: bool) -> int:
+def pause(now: int, deadline: int, next_due_at: int | None, is_notified: bool) -> int:
     """Return how many milliseconds a waiter sleeps unless it is woken: until a message is due, or its time is up."""
     until = deadline if next_due_at is None else min(deadline, max(next_due_at, now + 1))
     sleep_ms = max(until - now, 0)
-    return sleep_ms if heard else min(sleep_ms, FALLBACK_POLL_MS)
+    return sleep_ms if is_notified else min(sleep_ms, FALLBACK_POLL_MS)
 
 
 class Waiters:

@@ -404,12 +404,12 @@ class Queue:
             deadline = min(deadline, clock.now() + wait_ms)
             woken = threading.Event()
             waiters.add(queue, lane, woken.set)
-            heard = self._engine.notifier.listen(waiters)
+            is_notified = self._engine.notifier.listen(waiters)
             try:
                 # Again, now that nothing can be missed.
                 received = self._executor.run(operation)
                 stop = stopping is not None and stopping()
-                pause_ms = pause(clock.now(), deadline, received.next_due_at, heard)
+                pause_ms = pause(clock.now(), deadline, received.next_due_at, is_notified)
                 if not received.messages and not stop and pause_ms:
                     self._engine.sweep_if_overdue(received.next_due_at)
                     if pause_ms >= IDLE_MS:

@@ -61,7 +61,7 @@ _TAKING = frozenset({Receive, OpenConsumer})
 
 
 class App:
-    """The application that handles requests. Implements `sqew.http.wire.connection.Application`."""
+    """The application that handles requests. Implements `sqew.http.wire.contract.Application`."""
 
     def __init__(self, service: Service, guard: Guard, fallback: Dialect) -> None:
         self.service = service

@@ -63,7 +63,7 @@ class Service:
         self.webhook_addresses = WebhookAddresses(settings.delivery_allow)
         self.identities = Identities(settings, self.publisher)
         self.strictness = Strictness(settings.aws_strict)
-        self.changes = Edits(broker)
+        self.edits = Edits(broker)
         self.settings = settings
         self.router = router
         self.keys = keys

@@ -64,7 +64,7 @@ class Tables:
     def take(self, table: TaskTable, output: DataFrame, files: Sequence[bytes]) -> DataFrame:
         """Add to a table the ``files`` (`FILES`) that tasks have written, of each the one attempt that Spark took.
 
-        If tasks could not write files, their rows are in their output, ``told``.
+        If tasks could not write files, their rows are in ``output``.
         """
         mine = [name for name in map(bytes.decode, files) if name.startswith(f"{table.name}/")]
         if table.folder is None:

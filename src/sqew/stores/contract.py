@@ -11,7 +11,7 @@ from sqew.model import Commit, DatabaseStats, Fact, Format
 from sqew.operations import Operation
 
 
-class Wakes(Protocol):
+class Wakeable(Protocol):
     """Waiters of this process, woken through the store by commits of other processes."""
 
     def __bool__(self) -> bool:
@@ -44,7 +44,7 @@ class Store(Protocol):
         """
 
     reads_aside: bool
-    """True if `look` may be called from another thread."""
+    """True if `read` may be called from another thread."""
 
     def read(self, operations: Sequence[Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, beside `run`. Return their results, or raise the first error."""

@@ -7,7 +7,7 @@ import asyncio
 from sqew.background.webhooks.connection import EndpointConnection, Origin
 
 
-class Kept:
+class IdleConnections:
     """Idle connections: ``most`` at a time, each for ``idle_s``, none that was made more than ``oldest_s`` ago."""
 
     def __init__(self, idle_s: float, oldest_s: float, most: int) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import sqew
 from sqew.background.webhooks.connection import EndpointConnection, EndpointGone
-from sqew.background.webhooks.connection_pool import Kept
+from sqew.background.webhooks.connection_pool import IdleConnections
 from sqew.errors import BadEndpoint, DeliveryFailed
 from sqew.rules.addresses import Address
 from sqew.rules.endpoints import Endpoint
@@ -58,7 +58,7 @@ class Poster:
     ) -> None:
         self._addresses = webhook_addresses
         self._timeout_s = timeout_s
-        self._kept = Kept(idle_s, oldest_s, most_idle)
+        self._kept = IdleConnections(idle_s, oldest_s, most_idle)
         self._open: set[EndpointConnection] = set()
         self._is_closed = False
 

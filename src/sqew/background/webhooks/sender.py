@@ -86,11 +86,11 @@ class WebhookSender:
     async def run(self) -> None:
         """Post what is due, for ever. It sleeps until the next delivery is due, or until one is made."""
         while True:
-            is_logged = self._woken.is_set()
+            was_woken = self._woken.is_set()
             self._woken.clear()
-            # Where nobody has told of anything, to look first holds up no writer, as to claim would.
-            next_due_at = None if is_logged else await self._broker.run(NextDelivery())
-            if is_logged or (next_due_at is not None and next_due_at <= self._broker.now()):
+            # Unless woken, look first: that holds up no writer, as a claim would.
+            next_due_at = None if was_woken else await self._broker.run(NextDelivery())
+            if was_woken or (next_due_at is not None and next_due_at <= self._broker.now()):
                 next_due_at = await self._take()
             wait_ms = self._poll_ms
             if next_due_at is not None:

@@ -32,7 +32,7 @@ _LAST_CALL_S = 0.05
 
 
 class Server:
-    """The connections of a server and what they share. Implements `sqew.http.wire.connection.Hub`."""
+    """The connections of a server and what they share. Implements `sqew.http.wire.contract.ConnectionOwner`."""
 
     def __init__(self, application: Application, bounds: ConnectionLimits) -> None:
         self.application = application

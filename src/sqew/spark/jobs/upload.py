@@ -33,7 +33,7 @@ UPLOADED = pa.schema(
 
 
 class Upload(Struct, frozen=True):
-    """A task that uploads its rows (`ingesting.MESSAGES`) and outputs what it has uploaded (`UPLOADED`)."""
+    """A task that uploads its rows (`transforms.ingest.MESSAGES`) and outputs what it has uploaded (`UPLOADED`)."""
 
     target: Target
     writers: Mapping[int, str]

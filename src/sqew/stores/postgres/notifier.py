@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from sqew.errors import StoreError
-from sqew.stores.contract import Wakes
+from sqew.stores.contract import Wakeable
 from sqew.stores.postgres.errors import OF_DATABASE, reason_of
 from sqew.stores.postgres.pool_counters import PoolCounters
 
@@ -42,18 +42,18 @@ class ListenNotifier:
 
     def __init__(self, connect: Connect, notify: Notify, counters: PoolCounters) -> None:
         self._connect, self._notify, self._counters = connect, notify, counters
-        self._waiters: list[Wakes] = []
+        self._waiters: list[Wakeable] = []
         self._woken: set[str] = set()
-        self._rung, self._heard = asyncio.Event(), asyncio.Event()
+        self._waiting_news, self._heard = asyncio.Event(), asyncio.Event()
         self._listens, self._warned = False, False
         self._task = asyncio.ensure_future(self._run())
 
     def notify(self, queues: Iterable[str], /) -> None:
         """Notify other servers, soon and together with what else there is to notify of."""
         self._woken.update(queues)
-        self._rung.set()
+        self._waiting_news.set()
 
-    def listen(self, waiters: Wakes, /) -> bool:
+    def listen(self, waiters: Wakeable, /) -> bool:
         """Wake the waiters when other servers notify, as far as there is a connection to hear them by."""
         if waiters not in self._waiters:
             self._waiters.append(waiters)
@@ -69,18 +69,18 @@ class ListenNotifier:
         self._task.cancel()
 
     async def _run(self) -> None:
-        notified = False
+        has_warned = False
         while True:
             try:
                 connection = await self._connect()
-                if notified:
+                if has_warned:
                     _log.info("servers wake each other again")
-                notified = False
+                has_warned = False
                 await self._serve(connection)
             except Exception as error:  # noqa: BLE001 (without this task nobody would be woken ever again)
-                if not notified:
+                if not has_warned:
                     _warn(error)
-                notified = True
+                has_warned = True
             finally:
                 self._listens = False
             # Who waits must not wait to be woken.
@@ -90,12 +90,12 @@ class ListenNotifier:
     async def _serve(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         try:
             await connection.add_listener(CHANNEL, self._hear)
-            connection.add_termination_listener(lambda _: self._rung.set())
+            connection.add_termination_listener(lambda _: self._waiting_news.set())
             self._listens = await self._hears_others()
             self._wake_all()
             while not connection.is_closed():
-                if await self._is_rung():
-                    self._rung.clear()
+                if await self._has_news():
+                    self._waiting_news.clear()
                     await self._notify_soon(connection)
                     await asyncio.sleep(_EVERY_S)
                 else:
@@ -120,11 +120,11 @@ class ListenNotifier:
         self._warned = True
         return False
 
-    async def _is_rung(self) -> bool:
+    async def _has_news(self) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STILL_THERE_S):
-                await self._rung.wait()
-        return self._rung.is_set()
+                await self._waiting_news.wait()
+        return self._waiting_news.is_set()
 
     async def _notify_soon(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         woken, self._woken = self._woken, set()
@@ -135,7 +135,7 @@ class ListenNotifier:
         except BaseException:
             # The next connection tells of them: to be told twice does no harm.
             self._woken |= woken
-            self._rung.set()
+            self._waiting_news.set()
             raise
 
     def _hear(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:

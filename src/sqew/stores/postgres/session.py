@@ -95,7 +95,7 @@ def _doubted(unknown: OutcomeUnknown, operation: ops.Operation[Any], result: Any
     return unknown if operation.writes else StoreUnavailable(str(unknown))
 
 
-class NoRoom:
+class UnknownSpace:
     """The free space on the database's disk, which a client can't see. Implements `FreeSpace`."""
 
     next_look_at = 1 << 62
@@ -126,7 +126,14 @@ class Session:
         self._bindings = Bindings()
         self._ready_rows = MarkedReadyRows(marks)
         self._work = Work(
-            self._connection, SQL, self._catalog, self._bindings, self._ready_rows, NoRoom(), random, delivery_keep_ms
+            self._connection,
+            SQL,
+            self._catalog,
+            self._bindings,
+            self._ready_rows,
+            UnknownSpace(),
+            random,
+            delivery_keep_ms,
         )
 
     async def run(self, batch: Batch, only: int | None = None) -> None:

@@ -353,7 +353,7 @@ async def _receive(
             await connection.fetch(SQL.unclaim, [row[0] for row in theirs], lease.token)
             continue
         messages = [_message(state, lease, row, now) for row in theirs]
-        _observe(batch, state, messages, last_attempt)
+        _record(batch, state, messages, last_attempt)
         batch.resolve(claim.place, Received(messages, lease_ms=lease.expires_at - now))
 
 
@@ -367,7 +367,7 @@ def _message(state: QueueState, lease: Lease, row: Row, now: int) -> Message:
     return delivered(state, lease, row[:18], row[15], row[3], row[4], now)
 
 
-def _observe(batch: Batch, state: QueueState, messages: Sequence[Message], last_attempt: int) -> None:
+def _record(batch: Batch, state: QueueState, messages: Sequence[Message], last_attempt: int) -> None:
     facts, now = batch.facts, batch.now
     for m in messages:
         assert m.lease is not None

@@ -47,11 +47,11 @@ class Fanout(Struct, frozen=True, eq=False):
     """Headers of a message that brings none."""
     targets: list[FanoutTarget]
     names: list[str]
-    """Names of the takers' queues."""
+    """Names of the targets' queues."""
     takes_copies: bool
     """True if an event becomes the same row in several of them, and in no other."""
     is_plain: bool
-    """True if there are only takers, and they want all events."""
+    """True if there are only targets, and they want all events."""
     checked_targets: list[tuple[QueueState, Binding]]
     """The other queues."""
     endpoints: list[Binding]
@@ -63,22 +63,22 @@ class Fanout(Struct, frozen=True, eq=False):
     order: dict[str, int]
     """The place of each queue among all that get an event."""
     priorities: set[int]
-    """Priorities that all takers are known to have a bucket for."""
+    """Priorities that all targets are known to have a bucket for."""
 
     @property
     def rows(self) -> int:
         return len(self.order) + len(self.endpoints)
 
 
-Way = tuple[Fanout, Sequence[Binding]]
+Route = tuple[Fanout, Sequence[Binding]]
 """The targets of an event, and the subscriptions that would get it if it had fewer attributes."""
 
 _NOBODY: tuple[Binding, ...] = ()
 
 
-def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
+def routes_of(work: Work, events: Sequence[NewEvent]) -> list[Route]:
     """Return the targets of each event."""
-    ways: list[Way] = []
+    ways: list[Route] = []
     effort: Effort | None = None
     for event in events:
         key = event.routing_key
@@ -93,7 +93,7 @@ def ways_of(work: Work, events: Sequence[NewEvent]) -> list[Way]:
     return ways
 
 
-def _narrow(work: Work, fanout: Fanout, event: NewEvent, effort: Effort) -> Way:
+def _narrow(work: Work, fanout: Fanout, event: NewEvent, effort: Effort) -> Route:
     """Return the targets of an event that some of the matching subscriptions may not get."""
     chosen = _chosen(fanout.bindings, event, effort)
     refused: Sequence[Binding] = _NOBODY

@@ -23,7 +23,7 @@ from sqew.model import DELIVERIES, NOTIFICATION, RAW, Fact, NewEvent, NewMessage
 from sqew.operations import Publish
 from sqew.rules.names import is_keyed
 from sqew.stores.sql.catalog import QueueState
-from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fanout, FanoutTarget, event_headers, ways_of
+from sqew.stores.sql.fanout import MOST_ATTRIBUTES, Fanout, FanoutTarget, event_headers, routes_of
 from sqew.stores.sql.rows import INLINE_BODY_BYTES, checksum, delivery_checksum, encode_headers, payload_checksum
 from sqew.stores.sql.send import accept, put, write_deferred
 from sqew.stores.sql.subscription_cache import Binding
@@ -91,7 +91,7 @@ def publish_events(work: Work, events: Sequence[NewEvent], *, each_for_itself: b
     """
     work.space.check(work.now)
     work.bindings.refresh(work)
-    ways = ways_of(work, events)
+    ways = routes_of(work, events)
     fanouts = [fanout for fanout, _ in ways]
     _check_rows(fanouts)
     wanted = {

@@ -67,7 +67,7 @@ def receive(work: Work, op: Receive) -> Received:
             _lease(work, claim, messages)
     if not messages:
         return Received([], _next_arrival(work, state, lanes), policy.receive_wait_ms)
-    _observe_received(work, op, state, messages)
+    _record_received(work, op, state, messages)
     if op.finish:
         for message in messages:
             _finish(work, state, message)
@@ -99,7 +99,7 @@ def receive_each(work: Work, op: Receive, count: int) -> list[Received] | None:
                 break
     work.ready_rows.took(work, state, messages)
     work.executemany(work.sql.lease, leases)
-    _observe_received(work, op, state, messages)
+    _record_received(work, op, state, messages)
     received = [Received([message], lease_ms=lease_ms) for message in messages]
     if len(received) < count:
         nothing = Received([], _next_arrival(work, state, (lane,)), policy.receive_wait_ms)
@@ -115,7 +115,7 @@ def _again(work: Work, state: QueueState, op: Receive, same: receive_attempts.Sa
     return Received(messages, lease_ms=lease_ms)
 
 
-def _observe_received(work: Work, op: Receive, state: QueueState, messages: Sequence[Message]) -> None:
+def _record_received(work: Work, op: Receive, state: QueueState, messages: Sequence[Message]) -> None:
     facts, now, by, last_attempt = work.facts, work.now, op.by, state.policy.max_attempts or NEVER
     for m in messages:
         facts.append(Fact("received", m.queue, m.lane, m.id, m.attempts, by, now - m.available_at))

@@ -90,7 +90,7 @@ def _sweep_exhausted(work: Work, limit: int) -> int:
 
 def purge(work: Work, op: Purge) -> Progress:
     state = work.catalog.queue(op.queue)
-    # As who brings dead letters back does: see dead.py.
+    # As who brings dead letters back does: see dead_letters.py.
     work.hold(state)
     keys_below = op.keys_below or _first_id_to_keep(work, state)
     count = 0 if op.after_key else _purge(work, state, op.up_to, op.limit)

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from sqew.rules.values import LONGEST_NAME
-from sqew.stores.contract import Wakes
+from sqew.stores.contract import Wakeable
 
 # The kernel's limit on the path of a Unix socket, with its closing zero (104 on macOS, 108 on Linux).
 _LONGEST_SOCKET_PATH = 100
@@ -24,7 +24,7 @@ _LONGEST_QUEUE_NAME = 4 * LONGEST_NAME
 
 _MOST_READ_AT_ONCE = 64
 _USUAL_BACKLOG = 10
-_TRIES_TO_HANG = 20
+_TRIES_TO_BIND = 20
 
 _QUIET_S = 0.005
 """Seconds for which a sender that found no socket assumes that there is none: looking takes 0.9 µs, of 25 for a send.
@@ -57,11 +57,11 @@ class SocketNotifier:
         if folder is None or now < self._quiet_until:
             return
         if not os.access(self._folder_name, os.F_OK):
-            # From before the look: in between a bell may have been hung.
+            # From before the look: in between a socket may have been bound.
             self._quiet_until = now + _QUIET_S
             return
         try:
-            names = os.listdir(folder)  # noqa: PTH208 (a path per name is built only for those to be rung)
+            names = os.listdir(folder)  # noqa: PTH208 (a path per name is built only for those to be notified)
         except OSError:
             return
         for name in names:
@@ -75,7 +75,7 @@ class SocketNotifier:
                 try:
                     self._sending_socket().sendto(queue.encode(), address)
                 except BlockingIOError:
-                    # The bell is full, or this socket is, of what others have not read. A new one is empty: a process
+                    # That socket is full, or this one is, of what others have not read. A new one is empty: a process
                     # that is stuck must not keep the wake-ups from the rest.
                     self._drop_sender()
                     self._sending_socket().sendto(queue.encode(), address)
@@ -98,7 +98,7 @@ class SocketNotifier:
             self._sender.close()
             self._sender = None
 
-    def listen(self, waiters: Wakes) -> bool:
+    def listen(self, waiters: Wakeable) -> bool:
         """Wake these waiters on notifications from other processes, in a thread of its own.
 
         Returns False if there can't be a socket, and while it is so new that senders may have missed it. Call it with
@@ -107,7 +107,7 @@ class SocketNotifier:
         with self._lock:
             if self._socket is None and not self._unavailable:
                 try:
-                    self._socket = self._hang()
+                    self._socket = self._open_socket()
                 except OSError:
                     self._unavailable = True
                 else:
@@ -116,8 +116,8 @@ class SocketNotifier:
                     threading.Thread(target=self._hear, args=(self._socket, waiters), name=name, daemon=True).start()
             return self._socket is not None and monotonic() >= self._known_at
 
-    def _hang(self) -> socket.socket:
-        for _ in range(_TRIES_TO_HANG - 1):
+    def _open_socket(self) -> socket.socket:
+        for _ in range(_TRIES_TO_BIND - 1):
             # Another process may be the last one out, and take the folder away under this one.
             with contextlib.suppress(FileNotFoundError, FileExistsError):
                 return self._bind()
@@ -136,18 +136,18 @@ class SocketNotifier:
             raise
         return listener
 
-    def _hear(self, listener: socket.socket, waiters: Wakes) -> None:
+    def _hear(self, listener: socket.socket, waiters: Wakeable) -> None:
         most = _backlog()
         while True:
             try:
-                rung = [listener.recv(_LONGEST_QUEUE_NAME)]
+                received = [listener.recv(_LONGEST_QUEUE_NAME)]
                 with contextlib.suppress(BlockingIOError):
-                    while len(rung) < most:
-                        rung.append(listener.recv(_LONGEST_QUEUE_NAME, socket.MSG_DONTWAIT))
+                    while len(received) < most:
+                        received.append(listener.recv(_LONGEST_QUEUE_NAME, socket.MSG_DONTWAIT))
             except OSError:
                 return
-            if len(rung) < most:
-                waiters.wake({name.decode(errors="replace") for name in rung})
+            if len(received) < most:
+                waiters.wake({name.decode(errors="replace") for name in received})
             else:
                 # So many that some may not have fitted.
                 waiters.wake_all()

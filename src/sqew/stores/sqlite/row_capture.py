@@ -1,4 +1,4 @@
-"""Statements that note the rows they change, as they were before.
+"""Statements that capture the rows they change, as they were before.
 
 They call a function of ours at the end of their WHERE. RETURNING says it more plainly, but SQLite builds a table for
 what it returns: that takes 1.5 µs of an ack's 18, and several times that where the commit waits for the disk.
@@ -20,13 +20,13 @@ from sqew.stores.sql.transaction import Row
 _decode_policy = msgspec.json.Decoder(Policy).decode
 
 Change = Callable[[str, Row], Row | None]
-"""Function that executes a statement which changes at most one row; returns what it noted of that row, or None."""
+"""Function that executes a statement which changes at most one row; returns what it captured of that row, or None."""
 Delete = Callable[[str, Iterable[Row]], list[Row]]
-"""Function that executes a statement which deletes, once for every row of parameters; returns what it noted of all."""
+"""Function that executes a statement which deletes, for every row of parameters; returns what it captured of all."""
 
 
 def capturing(connection: apsw.Connection) -> tuple[Change, Delete]:
-    """Enable the statements of this connection to note rows.
+    """Enable the statements of this connection to capture rows.
 
     ``sqew_capture(…)`` keeps its arguments, ``sqew_intact({delivered})`` as well, but leaves the row alone if its body
     is not what was sent or its numbers are no numbers, and ``sqew_captures(…)`` adds what it is given to the rest.

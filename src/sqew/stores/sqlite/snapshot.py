@@ -53,7 +53,7 @@ def _copy_in_use(path: str, to: str) -> bool:
     """Copy by SQLite's online backup; return False if the file is not open, and its index can't be made here."""
     try:
         # Without readonly_shm SQLite makes the -shm anew after a kill: it says what the log held, and whoever opens the
-        # file next looks there for transactions that are missing (see losses.py).
+        # file next looks there for transactions that are missing (see lost_transactions.py).
         uri = f"file:{quote(str(Path(path).absolute()))}?mode=ro&readonly_shm=1"
         source = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     except (apsw.CantOpenError, apsw.ReadOnlyError):

@@ -110,7 +110,7 @@ class SQLiteStore:
         self._catalog = Catalog(self.connection.execute, SQL)
         self._space = DiskSpace(self.path, disk_reserve_bytes, self.connection)
         self._bindings = Bindings()
-        # One link for each connection: another would take the functions over that note rows.
+        # One for each connection: another would take over the functions that capture rows.
         self._work_connection = SQLiteConnection(self.connection)
         self._change = self._work_connection.change
         self._work = Work(
@@ -463,11 +463,11 @@ class SQLiteStore:
     def read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         """Execute operations that only read, on a connection of their own: from any thread, and blocking nobody."""
         with contextlib.suppress(StoreDamaged):
-            return self._look(operations, now)
+            return self._read(operations, now)
         # It was mended, as far as it could be.
-        return self._look(operations, now)
+        return self._read(operations, now)
 
-    def _look(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
+    def _read(self, operations: Sequence[ops.Operation[Any]], now: int) -> list[Any]:
         with self._reader(now, keep=type(operations[0]) in _READ_IN_STEPS) as work:
             return [HANDLERS[type(operation)](work, operation) for operation in operations]
 
@@ -532,9 +532,11 @@ class SQLiteStore:
             self._mend_aside(error, now)
             raise self._damaged(error) from error
 
-    def _work_on(self, link: SQLiteConnection, connection: apsw.Connection, now: int) -> Work:
+    def _work_on(self, work_connection: SQLiteConnection, connection: apsw.Connection, now: int) -> Work:
         catalog = Catalog(connection.execute, SQL)
-        work = Work(link, SQL, catalog, Bindings(), self._work.ready_rows, self._work.space, self._work.random)
+        work = Work(
+            work_connection, SQL, catalog, Bindings(), self._work.ready_rows, self._work.space, self._work.random
+        )
         work.now = now
         return work
 

@@ -1,4 +1,4 @@
--- Sends, receives and acks of plain messages: statements that are a transaction each (see hot.py).
+-- Sends, receives and acks of plain messages: statements that are a transaction each (see set_based.py).
 
 -- name: insert_plain
 -- All of a batch, in the order in which they are given: rows that RETURNING names are in the order of their ids. What

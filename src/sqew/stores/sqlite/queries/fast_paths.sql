@@ -1,4 +1,4 @@
--- Send, receive and ack of one plain message, each a statement that is its own transaction (see shortcuts.py).
+-- Send, receive and ack of one plain message, each a statement that is its own transaction (see fast_paths.py).
 
 -- fragment: same_catalog
 -- No queue has changed since the caller looked: its policy, its lanes and its buckets are what the caller thinks.

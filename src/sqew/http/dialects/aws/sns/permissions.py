@@ -61,5 +61,5 @@ async def _change(call: AwsCall, topic: str, change: Callable[[list[Statement]],
         kept = msgspec.json.encode({**policy, "Statement": change(statements)}).decode()
         return ops.UpdateTopic(topic, {POLICY: kept}, known=info)
 
-    await call.service.changes.make(ops.GetTopic(topic), update)
+    await call.service.edits.make(ops.GetTopic(topic), update)
     return call.ok()

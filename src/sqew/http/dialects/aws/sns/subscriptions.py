@@ -73,7 +73,7 @@ async def subscribe(call: AwsCall, given: Subscribe) -> Response:
         await _target(call, given.Endpoint or "", protocol, topic)
         await call.service.broker.run(ops.CreateTopic(topic))
     subscribing = partial(_subscribing, call, given, protocol)
-    made = (await call.service.changes.make(ops.GetTopic(topic), subscribing)).subscription
+    made = (await call.service.edits.make(ops.GetTopic(topic), subscribing)).subscription
     arn = arn_of_subscription(call.names, topic, made.uuid)
     return call.ok(SubscriptionResult(arn if made.confirmed or given.ReturnSubscriptionArn else PENDING))
 
@@ -197,7 +197,7 @@ async def confirm_subscription(call: AwsCall, given: ConfirmSubscription) -> Res
     await call.service.broker.run(ops.GetTopic(topic))
     try:
         look = ops.GetSubscription(str(uuid.UUID(hex=token[:32])))
-        found = await call.service.changes.make(look, partial(_confirming, call, given, topic))
+        found = await call.service.edits.make(look, partial(_confirming, call, given, topic))
     except (ValueError, SubscriptionNotFound) as error:
         # Whoever only follows a link must not learn the name of a subscription: with it they could end it.
         confirmed = await _never_asked(call, topic) if call.is_signed else None
@@ -242,7 +242,7 @@ async def unsubscribe(call: AwsCall, given: Unsubscribe) -> Response:
     """End a subscription. If it is gone already, that is no error."""
     name = subscription_of(call, given.SubscriptionArn)
     with contextlib.suppress(SubscriptionNotFound):
-        await call.service.changes.make(ops.GetSubscription(name.uuid), partial(_ending, call, name.topic))
+        await call.service.edits.make(ops.GetSubscription(name.uuid), partial(_ending, call, name.topic))
     return call.ok()
 
 
@@ -366,5 +366,5 @@ async def set_subscription_attributes(call: AwsCall, given: SetSubscriptionAttri
         )
         return ops.UpdateSubscription(found.uuid, after.form, after.details, known=found, topic=info)
 
-    await call.service.changes.make(ops.GetSubscription(named.uuid), update)
+    await call.service.edits.make(ops.GetSubscription(named.uuid), update)
     return call.ok()

@@ -104,4 +104,4 @@ async def _change(call: AwsCall, arn: str | None, added: dict[str, str], removed
         return ops.UpdateTopic(info.name, tags=tags, known=info)
 
     with _as_resource():
-        await call.service.changes.make(ops.GetTopic(topic_of(call, arn, "ResourceArn")), update)
+        await call.service.edits.make(ops.GetTopic(topic_of(call, arn, "ResourceArn")), update)

@@ -98,4 +98,4 @@ async def _change(call: AwsCall, queue: str, change: Callable[[list[Statement]],
         written = msgspec.json.encode(policy).decode() if policy["Statement"] else ""
         return ops.UpdateQueue(queue, {}, {EXTRA: {**kept, "Policy": written}}, info)
 
-    await call.service.changes.make(ops.GetQueue(queue), update)
+    await call.service.edits.make(ops.GetQueue(queue), update)

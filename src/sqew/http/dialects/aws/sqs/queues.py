@@ -254,7 +254,7 @@ async def set_queue_attributes(call: AwsCall, given: SetQueueAttributes) -> Resp
         extras = {**info.extras.get(EXTRA, {}), **found.extras, MODIFIED: call.service.broker.now()}
         return ops.UpdateQueue(queue, found.policy, {EXTRA: extras}, info)
 
-    await call.service.changes.make(ops.GetQueue(queue), update)
+    await call.service.edits.make(ops.GetQueue(queue), update)
     return call.ok()
 
 

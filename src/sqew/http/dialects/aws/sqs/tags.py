@@ -43,7 +43,7 @@ async def _change(call: AwsCall, url: str | None, added: dict[str, str], removed
         check_tags(tags, call.names.name(queue))
         return ops.UpdateQueue(queue, {}, {"tags": tags}, info)
 
-    await call.service.changes.make(ops.GetQueue(queue), update)
+    await call.service.edits.make(ops.GetQueue(queue), update)
 
 
 class ListQueueTags(OnQueue):
