@@ -22,12 +22,14 @@ def _words(name: str) -> frozenset[str]:
 
 RIDDLES = _words("riddles")
 VERBS = _words("verbs")
-VERBS_ALONE = VERBS - _words("nouns_too")
+NOUNS_TOO = _words("nouns_too")
+VERBS_ALONE = VERBS - NOUNS_TOO
 
 # Decorators under which a function reads as an attribute, whose docstring is a noun's.
 _ATTRIBUTES = re.compile(r"(^|\.)(cached_)?property$|\.(setter|getter)$")
 # A class that names an action, such as the operation Send, may say what it does.
 _ACTIONS = re.compile(r"(^|\.)Operation(\[|$)")
+_NOUN_FOLLOWS = re.compile(r"\w+ of\b")
 _FIRST_WORD = re.compile(r"[\W_]*([^\W_][\w'’-]*)")
 
 
@@ -64,7 +66,9 @@ def _reason(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctio
     if not is_code and word in RIDDLES:
         return f"begins with “{word}”: name the thing that it is about"
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_attribute(node):
-        if is_code or word not in VERBS:
+        # “Number of messages” is no request to number anything.
+        is_noun = word in NOUNS_TOO and _NOUN_FOLLOWS.match(doc)
+        if is_code or word not in VERBS or is_noun:
             return f"begins with “{word}”: begin a function's docstring with a verb, such as “Return”"
         return None
     if is_code or _is_action(node):

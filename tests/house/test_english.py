@@ -24,6 +24,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
         ('class Lease:\n    """Carries a token."""', "carries"),
         ('def size():\n    """The size of a file."""', "the"),
         ('def size():\n    """Sizes, by file."""', "sizes"),
+        ('def size():\n    """Number of bytes."""', "number"),
         ('async def size():\n    """Nobody else may ask."""', "nobody"),
         ('class A:\n    @property\n    def size(self):\n        """How large it is."""', "how"),
         ('class A:\n    def size(self):\n        """`len`, in bytes."""', "len"),

@@ -9,7 +9,7 @@ from sqew import operations
 from sqew.http.dialects.aws.sns.api import SNS
 from sqew.http.dialects.aws.sqs.api import SQS
 from sqew.operations import Operation
-from tests.house.words import names, old_words, summaries, trees
+from tests.house.words import comments, names, old_words, summaries, trees
 
 OLD = old_words()
 ALLOWED = {
@@ -52,6 +52,17 @@ def test_docstrings_begin_with_no_old_words() -> None:
         f"src/{path}:{line}: {summary}: say {OLD[word]} for {word}"
         for path, line, summary in summaries()
         for word in re.findall(r"[a-z]+", re.sub(r"`[^`]*`", "", summary.lower()))
+        if word in OLD.keys() - ENGLISH and (word, path) not in ALLOWED
+    ]
+
+    assert not found, "\n".join(["", *found])
+
+
+def test_comments_use_no_old_words() -> None:
+    found = [
+        f"src/{path}:{line}: {comment}: say {OLD[word]} for {word}"
+        for path, line, comment in comments()
+        for word in re.findall(r"[a-z]+", comment.lower())
         if word in OLD.keys() - ENGLISH and (word, path) not in ALLOWED
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class Name(NamedTuple):
-    """A name that a file defines: of a function, a class, a parameter, a variable or an attribute."""
+    """A name that a file defines: of a function, a class, a parameter, a variable, an attribute or an import."""
 
     path: str
     line: int
@@ -43,10 +44,13 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 def names() -> Iterator[Name]:
     """Yield every name that the source defines, and the name of each of its modules."""
     for path, tree in trees():
-        yield Name(path, 1, Path(path).stem)
+        file = Path(path)
+        yield Name(path, 1, file.parent.name if file.stem == "__init__" else file.stem)
         for node in ast.walk(tree):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    yield Name(path, node.lineno, name)
+                case ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)):
                     yield Name(path, node.lineno, name)
                 case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                     yield Name(path, node.lineno, name)
@@ -60,3 +64,17 @@ def summaries() -> Iterator[tuple[str, int, str]]:
                 doc := ast.get_docstring(node)
             ):
                 yield path, getattr(node, "lineno", 1), doc.partition("\n")[0]
+
+
+def comments() -> Iterator[tuple[str, int, str]]:
+    """Yield every comment of the source, in Python and in SQL, with its place. Migrations stay as they were applied."""
+    for path in sorted(SRC.rglob("*.py")):
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.COMMENT:
+                    yield path.relative_to(SRC).as_posix(), token.start[0], token.string
+    for path in sorted(SRC.rglob("*.sql")):
+        if "migrations" not in path.parts:
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if comment := line.partition("--")[2]:
+                    yield path.relative_to(SRC).as_posix(), number, comment

@@ -33,7 +33,7 @@ from sqew.rules.bodies import encode_body
 from sqew.rules.limits import Limits
 from sqew.rules.names import check_lane, check_queue_name, check_schedule_name, names_meant
 from sqew.rules.values import seconds_as_ms
-from sqew.schedules import preview as forecast
+from sqew.schedules import preview as previews
 from sqew.schedules.changes import (
     DEFAULT_ZONE,
     DEFAULTS,
@@ -125,7 +125,7 @@ class EmbeddedSchedules:
         while part and len(found) < most:
             part = self._run(ListSchedules(status, target_kind, prefix, part[-1].name, most - len(found)))
             found += part
-        return [forecast.info_of(schedule, self._clock.now(), self._fires_shown) for schedule in found]
+        return [previews.info_of(schedule, self._clock.now(), self._fires_shown) for schedule in found]
 
     def delete(self, name: str) -> None:
         """Delete a schedule, if there is one of that name."""
@@ -139,7 +139,7 @@ class EmbeddedSchedules:
         """Return an expression's description, and the times it would fire next."""
         check_fields({"timezone": timezone, **timing})
         kind, expression = needed_expression(timing)
-        return forecast.preview(kind, expression, timezone, self._clock.now(), count)
+        return previews.preview(kind, expression, timezone, self._clock.now(), count)
 
     def _put(self, name: str, fields: Mapping[str, Any]) -> ScheduleInfo:
         try:
@@ -232,7 +232,7 @@ class EmbeddedSchedules:
         return self._info(self._run(SaveSchedule(schedule, expected)).schedule)
 
     def _info(self, schedule: Schedule) -> ScheduleInfo:
-        return forecast.info_of(schedule, self._clock.now(), self._fires_shown, problem_of(self._queue(schedule)))
+        return previews.info_of(schedule, self._clock.now(), self._fires_shown, problem_of(self._queue(schedule)))
 
     def _tried_again(self, act: Callable[[], R]) -> R:
         """Repeat an edit whose schedule is changed or fired by others between reading and saving it."""

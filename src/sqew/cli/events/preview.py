@@ -12,7 +12,7 @@ from sqew.cli.parameters import TIMINGS, Whole, check_alternatives
 from sqew.cli.session import QueueSession, now_ms
 from sqew.errors import BadExpression
 from sqew.model import ExpressionKind, Preview
-from sqew.schedules import preview as forecast
+from sqew.schedules import preview as previews
 from sqew.schedules.keywords import expression_of
 from sqew.terminal.command import Command
 from sqew.terminal.output import Facts
@@ -32,7 +32,7 @@ _OF_DATE = re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="An IANA name: Europe/Berlin.")
 @click.option(
     "--count",
-    type=Whole(1, forecast.MOST_FIRES),
+    type=Whole(1, previews.MOST_FIRES),
     default=5,
     show_default=True,
     metavar="N",
@@ -70,7 +70,7 @@ def _understood(expression: str | None, timing: dict[str, Any], timezone: str, n
             "Give an expression, or one of --cron, --every, --when and --fire-at.", click.get_current_context()
         )
     if chosen is not None:
-        return *chosen, forecast.preview(*chosen, timezone, now, count)
+        return *chosen, previews.preview(*chosen, timezone, now, count)
     return _guessed(str(expression), timezone, now, count)
 
 
@@ -78,10 +78,10 @@ def _guessed(text: str, timezone: str, now: int, count: int) -> Understood:
     *attempts, last = _kinds(text)
     for kind in attempts:
         try:
-            return kind, text, forecast.preview(kind, text, timezone, now, count)
+            return kind, text, previews.preview(kind, text, timezone, now, count)
         except BadExpression:
             continue
-    return last, text, forecast.preview(last, text, timezone, now, count)
+    return last, text, previews.preview(last, text, timezone, now, count)
 
 
 def _kinds(text: str) -> tuple[ExpressionKind, ...]:
