@@ -2,7 +2,7 @@
 
 import pytest
 
-from sqew.core.engine import following
+from sqew.core.flows.steps import following
 from sqew.model import NewMessage, Ref, Sent
 from sqew.operations import Ack, DeleteQueue, LastId, Purge, Remove, Send
 

@@ -12,8 +12,8 @@ import pytest
 
 from sqew import EnvelopeVerifier
 from sqew.clock import ManualClock
-from sqew.core import publisher
 from sqew.core.broker import Broker
+from sqew.core.flows import events
 from sqew.core.publisher import Publisher
 from sqew.envelopes.signing import new_signing_key
 from sqew.envelopes.sns import certificate_path, new_event
@@ -172,7 +172,7 @@ def test_an_envelope_went_round_the_limit_of_bodies(tmp_path):
 
 def test_a_certificate_that_others_may_not_be_able_to_fetch_is_warned_of_once(tmp_path, caplog):
     async def scenario(h):
-        h.publisher.guesses_url = True
+        h.publisher.flows.guesses_url = True
         await h.subscribe("orders.*", ENDPOINT, 2)
         for number in range(3):
             await h.publish("orders.created", number)
@@ -185,7 +185,7 @@ def test_a_certificate_that_others_may_not_be_able_to_fetch_is_warned_of_once(tm
 
 def test_a_server_that_has_no_address_makes_no_envelopes(tmp_path):
     async def scenario(h):
-        h.publisher.base_url = ""
+        h.publisher.flows.base_url = ""
         await h.subscribe("orders.*", ENDPOINT, 2)
         with pytest.raises(BadSetting, match="Set base_url"):
             await h.publish("orders.created", 1)
@@ -227,7 +227,7 @@ def test_whoever_asks_for_the_first_key_at_once_gets_the_same(tmp_path):
 
 def test_everybody_who_asked_for_the_first_certificate_had_a_key_made(tmp_path, monkeypatch):
     made = []
-    monkeypatch.setattr(publisher, "new_signing_key", lambda now: made.append(now) or new_signing_key(now))
+    monkeypatch.setattr(events, "new_signing_key", lambda now: made.append(now) or new_signing_key(now))
 
     async def scenario(h):
         return await asyncio.gather(*(h.publisher.signing_keys() for _ in range(50)))

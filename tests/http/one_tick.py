@@ -211,7 +211,7 @@ async def place(
         service = make_service(broker, chosen, guard, uuids)
         server = make_server(service, guard)
         (address,) = await server.listen("127.0.0.1", 0)
-        service.publisher.base_url = address
+        service.publisher.flows.base_url = address
         here = Place(server, broker, guard, engine, int(address.rpartition(":")[2]))
         try:
             yield here

@@ -50,7 +50,7 @@ class Background:
 
     def __init__(self, service: BackgroundHost) -> None:
         settings, broker = service.settings, service.broker
-        service.publisher.guesses_url = not settings.base_url and settings.host in EVERYWHERE
+        service.publisher.flows.guesses_url = not settings.base_url and settings.host in EVERYWHERE
         self._webhooks: WebhookSender | None = None
         self.tasks: list[asyncio.Task[None]] = []
         if settings.schedule_enabled:
@@ -76,7 +76,7 @@ class Background:
                 per_subscription=settings.delivery_per_subscription,
                 poll_ms=settings.delivery_poll_ms,
                 observe=service.counters.delivery,
-                base_url=service.publisher.base_url,
+                base_url=service.publisher.flows.base_url,
             )
             self.tasks.append(asyncio.create_task(for_ever("deliveries", self._webhooks.run)))
 

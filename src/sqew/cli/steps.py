@@ -11,7 +11,7 @@ from sqew.terminal.output import plural
 
 if TYPE_CHECKING:
     from sqew.cli.session import Queues, QueueSession
-    from sqew.core.engine import Stepwise
+    from sqew.core.flows.steps import Stepwise
     from sqew.model import Progress
 
 
@@ -33,22 +33,22 @@ def in_steps(
             ) from None
     # Here, because not every command that may come to this does, and a server needs none of it.
     from sqew.cli.messages.lines import CtrlC
-    from sqew.core.engine import steps
+    from sqew.core.flows import Unchecked, run_now
+    from sqew.core.flows.steps import each_step
 
     count, unsure = 0, ""
 
-    def run(part: Stepwise) -> Progress:
+    def run(step: Unchecked[Progress]) -> Progress:
         nonlocal count, unsure
         with ctrl_c.held():
             unsure = " and perhaps some more"
-            progress = q.run(part)
+            progress = q.run(step.operation)
             count, unsure = count + progress.count, ""
         return progress
 
     with CtrlC() as ctrl_c:
         try:
-            for _ in steps(run, operation()):
-                pass
+            run_now(each_step(operation()), run)
         except KeyboardInterrupt:
             so_far = f"{done} {plural(count, noun)}{unsure}, and left the rest"
             raise CommandError(f"Interrupted: {so_far}. Run it again to go on.", Exit.INTERRUPTED) from None

@@ -13,10 +13,13 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from sqew.core.checks import check_operation
-from sqew.core.engine import Engine, ObservedEngine, RemoteEngine, Stepwise, following, limits_of, open_file, split
+from sqew.core.engine import Engine, ObservedEngine, RemoteEngine, limits_of, open_file
+from sqew.core.flows import Flow, IfWanted, InThread, InTurn, Read, StoreCounts, Unchecked, run_in_loop
+from sqew.core.flows import messages as flows
+from sqew.core.flows.steps import Stepwise, in_steps
 from sqew.core.loop_executors import Awaited, BatchObserver, Done, Unwanted, loop_executor_of
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.errors import BadValue, OutcomeUnknown, SqewError, StoreClosed, StoreError, StoreUnavailable
@@ -25,7 +28,6 @@ from sqew.model import (
     Extension,
     Message,
     NewMessage,
-    Promotion,
     QueueStats,
     QueueTotals,
     Received,
@@ -34,26 +36,17 @@ from sqew.model import (
     Sent,
     Settled,
 )
-from sqew.observe.meter import summarize
 from sqew.operations import (
     Ack,
-    CloseConsumer,
     DeleteQueue,
     Extend,
-    GiveBackClaims,
     LastId,
-    Measure,
     Nack,
     NextDue,
     Operation,
-    Promote,
-    Purge,
-    ReadActivity,
     Receive,
     Scan,
     Send,
-    StepPromotion,
-    Survey,
     Sweep,
     SweepDue,
 )
@@ -125,6 +118,7 @@ class Broker:
         self._closed = False
         self._dismissed = False
         self._deletion_observers: list[Callable[[str], None]] = []
+        self._turn = asyncio.Lock()
         self._watchers = 0
         self._count = 0
         self._count_at_upkeep = 0
@@ -199,6 +193,32 @@ class Broker:
         """
         check_operation(operation, self._limits)
         return await self._run(operation, is_wanted)
+
+    async def run_flow(self, flow: Flow[R], is_wanted: Wanted | None = None) -> R:
+        """Run a flow, with others' operations in between. ``is_wanted``: as for `run`, before an `IfWanted`."""
+
+        async def execute(effect: Any) -> Any:
+            match effect:
+                case Operation():
+                    return await self.run(effect)
+                case Unchecked():
+                    return await self._run(effect.operation)
+                case IfWanted():
+                    return await self.run(effect.operation, is_wanted)
+                case Read():
+                    return await self.read(*effect.operations)
+                case InThread():
+                    return await asyncio.to_thread(effect.function)
+                case InTurn():
+                    async with self._turn:
+                        return await run_in_loop(effect.flow, execute)
+                case StoreCounts():
+                    with contextlib.suppress(StoreError):
+                        await self._executor.flush()
+                    return None
+            raise TypeError(f"a flow can't await {effect!r}")
+
+        return await run_in_loop(flow, execute)
 
     async def _run(self, operation: Operation[R], is_wanted: Wanted | None = None) -> R:
         promise = _Promise[R](self._loop.create_future(), is_wanted)
@@ -406,31 +426,11 @@ class Broker:
 
     async def in_steps(self, operation: Stepwise) -> int:
         """Execute a stepwise operation to its end, with others in between; return how many messages it changed."""
-        check_operation(operation, self._limits)
-        count = 0
-        for part in split(operation):
-            done = False
-            while not done:
-                progress = await self._run(part)
-                count, done = count + progress.count, progress.done
-                part = following(part, progress)
-        return count
-
-    async def promote(self, operation: Promote) -> Promotion:
-        """Put the messages that a writer has staged for an epoch into the queue, in steps, with others' in between."""
-        promotion = await self.run(operation)
-        while not promotion.done:
-            promotion = await self._run(StepPromotion(operation.queue, operation.writer, operation.epoch))
-        return promotion
+        return await self.run_flow(in_steps(operation, self._limits))
 
     async def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; return how many there were."""
-        return await self.in_steps(Purge(queue, await self.run(LastId()), self._limits.max_batch))
-
-    async def release_consumer(self, queue: str, consumer: str, *, force: bool = False) -> int:
-        """Forget a consumer and give back the messages it has claimed; return how many there were."""
-        await self.run(CloseConsumer(queue, consumer, force))
-        return await self.in_steps(GiveBackClaims(queue, consumer))
+        return await self.run_flow(flows.purge(queue, self._limits))
 
     async def compact(self) -> tuple[int, int]:
         """Sweep all that is due and give free space back to the disk, in small steps with others' operations between.
@@ -443,40 +443,15 @@ class Broker:
 
     async def stats(self, queue: str) -> QueueStats:
         """Return depths by lane and state, totals, rates and latencies. Counting is done outside the loop."""
-        await self._settle_counts()
-        depths, activity = await self.read(Measure(queue), ReadActivity(queue))
-        return summarize(queue, depths, activity, self.now())
-
-    async def _settle_counts(self) -> None:
-        """Prepare the counters for being shown: store those in memory, unless the store fails, and sweep."""
-        with contextlib.suppress(StoreError):
-            await self._executor.flush()
-        await self.catch_up()
+        return await self.run_flow(flows.stats(queue, self.now, self._limits))
 
     async def inspect(self, operation: Operation[R]) -> R:
         """Run an operation that shows messages, after a sweep: what has expired must not be shown as ready."""
-        check_operation(operation, self._limits)
-        await self.catch_up()
-        return await self.run(operation)
-
-    async def catch_up(self) -> None:
-        """Sweep for a moment before a read: messages that have expired would be shown, and counted, as ready.
-
-        Checking whether there is anything to sweep takes no lock. A sweep that fails (a damaged row, a full disk) does
-        not fail the read: upkeep fails of it as well, and logs it.
-        """
-        enough = perf_counter() + _UPKEEP_S
-        with contextlib.suppress(StoreError):
-            is_due = await self._run(SweepDue())
-            while is_due and perf_counter() < enough:
-                next_at = (await self._run(Sweep())).next_at
-                is_due = next_at is not None and next_at <= self.now()
+        return await self.run_flow(flows.inspect(operation, self.now, self._limits))
 
     async def survey(self) -> list[QueueTotals]:
         """Return depths and totals of all queues. Counting is done outside the loop."""
-        await self._settle_counts()
-        (found,) = await self.read(Survey())
-        return cast("list[QueueTotals]", found)
+        return await self.run_flow(flows.survey(self.now))
 
     async def read(self, *operations: Operation[Any]) -> list[Any]:
         """Execute operations that only read and may take long, outside the loop: in a thread, or in the database."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -18,23 +18,15 @@ from sqew.clock import Clock, Correction
 from sqew.core.waiting import Notifier, Waiters
 from sqew.errors import BadValue, StoreError, StoreUnusable
 from sqew.installing import to_install
-from sqew.model import Activity, Commit, Corrected, Fact, Format, Progress, Swept
+from sqew.model import Activity, Commit, Corrected, Fact, Format, Swept
 from sqew.observe.eventlog import EventLog
 from sqew.observe.meter import Meter
 from sqew.operations import (
     CorrectDates,
     CreateQueue,
-    DropDeliveries,
-    FinishClaims,
-    GiveBackClaims,
     LookAhead,
     Operation,
-    Purge,
-    PurgeDead,
     RecordActivity,
-    Redrive,
-    RequeueDead,
-    RetryDeliveries,
     Sweep,
     UpdateQueue,
 )
@@ -47,9 +39,6 @@ from sqew.stores.sqlite import SQLiteStore
 from sqew.stores.sqlite.notifier import SocketNotifier
 
 _log = logging.getLogger("sqew.engine")
-
-Stepwise = DropDeliveries | FinishClaims | GiveBackClaims | Purge | PurgeDead | Redrive | RequeueDead | RetryDeliveries
-"""Operations that are executed in steps, with others' operations in between, until they report that they are done."""
 
 UPKEEP_EVERY_MS = 1_000
 """Least number of milliseconds between transactions that also sweep and store counters; a backlog is swept at once."""
@@ -311,34 +300,6 @@ def correction_of(correction: Correction) -> CorrectDates:
 
 def _write(operations: Sequence[Operation[Any]]) -> bool:
     return any(operation.writes for operation in operations)
-
-
-def split(operation: Stepwise) -> list[Stepwise]:
-    """Split an operation on messages by their ids into several of one step each; return any other as it is."""
-    if isinstance(operation, FinishClaims | GiveBackClaims | Purge | Redrive) or operation.ids is None:
-        return [operation]
-    ids, size = list(operation.ids), operation.limit
-    # A limit of one more than there are: so each knows that it is done.
-    return [replace(operation, ids=ids[start : start + size], limit=size + 1) for start in range(0, len(ids), size)]
-
-
-def following(operation: Stepwise, progress: Progress) -> Stepwise:
-    """Return the next step: it starts where the last one ended if that looked at messages that it left behind."""
-    if isinstance(operation, RequeueDead | RetryDeliveries | Redrive) and progress.after:
-        return replace(operation, after=progress.after)
-    if isinstance(operation, Purge):
-        return replace(operation, keys_below=progress.keys_below, after_key=progress.after_key)
-    return operation
-
-
-def steps(run: Callable[[Stepwise], Progress], operation: Stepwise) -> Iterator[int]:
-    """Execute an operation to its end: yield the number of messages (or deliveries) that each step changed."""
-    for part in split(operation):
-        done = False
-        while not done:
-            progress = run(part)
-            part, done = following(part, progress), progress.done
-            yield progress.count
 
 
 _FROM_SETTINGS = ("visibility_ms", "max_attempts", "key_retention_ms", "archive_retention_ms")

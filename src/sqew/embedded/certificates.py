@@ -28,4 +28,6 @@ class EmbeddedCertificates:
         return self._info(self._publisher.rotate()[0])
 
     def _info(self, key: SigningKey) -> CertificateInfo:
-        return CertificateInfo(key.id, self._publisher.base_url.rstrip("/") + certificate_path(key.id), key.created_at)
+        return CertificateInfo(
+            key.id, self._publisher.flows.base_url.rstrip("/") + certificate_path(key.id), key.created_at
+        )

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from sqew.core.engine import Stepwise
-from sqew.embedded.publishing import ExecuteOperation
+from sqew.core.flows import consumers
+from sqew.embedded.publishing import ExecuteOperation, RunFlow
 from sqew.errors import ClaimNotFound
-from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, Claim, ConsumerInfo, Message, OpenedConsumer
+from sqew.model import CHUNKS_IN_PART, Claim, ConsumerInfo, Message, OpenedConsumer
 from sqew.operations import (
-    CloseConsumer,
-    FinishClaims,
-    GiveBackClaims,
-    GrowClaim,
     ListConsumers,
     OpenConsumer,
     ReadClaim,
     RenewConsumer,
-    SealClaim,
 )
 from sqew.rules.limits import Limits
-from sqew.rules.values import LARGEST_ID, check_claiming, check_int, claims_done, seconds_as_ms
+from sqew.rules.values import LARGEST_ID, check_int, seconds_as_ms
 
 Found = list[ConsumerInfo]
 Claimed = list[Message]
@@ -41,8 +34,8 @@ class EmbeddedConsumers:
     0
     """
 
-    def __init__(self, run: ExecuteOperation, in_steps: Callable[[Stepwise], int], limits: Limits) -> None:
-        self._run, self._in_steps, self._limits = run, in_steps, limits
+    def __init__(self, run: ExecuteOperation, run_flow: RunFlow, limits: Limits) -> None:
+        self._run, self._run_flow, self._limits = run, run_flow, limits
 
     def open(
         self, queue: str, consumer: str, *, owner: str, hold_ms: int = 30_000, hold_seconds: float | None = None
@@ -72,22 +65,12 @@ class EmbeddedConsumers:
         The claim's ``count`` is 0 if no message is ready: there is no claim then. With ``done``, only the claims up to
         that one are acked: so the next can be claimed while those before it are worked on.
         """
-        # Before anything is acked.
         if lease_seconds is not None:
             lease_ms = seconds_as_ms("lease_seconds", lease_seconds)
-        check_claiming(limit, lease_ms)
-        done = claims_done(after, done)
-        most = min(self._limits.max_batch, CLAIMED_AT_ONCE)
-        self._in_steps(FinishClaims(queue, consumer, epoch, done, most))
-        taken = chunk = 0
-        while taken < limit:
-            room = min(most, limit - taken)
-            grown = self._run(GrowClaim(queue, consumer, epoch, after + 1, chunk, room, lease_ms))
-            if grown.done:
-                break
-            # A step that gives back what was there before adds nothing.
-            taken, chunk = taken + (grown.count if grown.after else 0), grown.after
-        return self._run(SealClaim(queue, consumer, epoch, after + 1, lease_ms))
+        claiming = consumers.claim(
+            queue, consumer, epoch, after=after, limit=limit, lease_ms=lease_ms, done=done, limits=self._limits
+        )
+        return self._run_flow(claiming)
 
     def read(self, queue: str, consumer: str, number: int, part: int) -> Claimed:
         """Return the messages of a part of a claim, in the order in which they were received."""
@@ -120,8 +103,7 @@ class EmbeddedConsumers:
 
     def release(self, queue: str, consumer: str, *, force: bool = False) -> None:
         """Forget a consumer and give back the messages it has claimed. ``force``: even while its owner holds it."""
-        self._run(CloseConsumer(queue, consumer, force))
-        self._in_steps(GiveBackClaims(queue, consumer))
+        self._run_flow(consumers.release(queue, consumer, self._limits, force=force))
 
     def list(self, queue: str, *, limit: int = 100, after: str = "") -> Found:
         """Return the consumers of a queue, by name, after the given one."""

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from msgspec import structs
-
 from sqew.clock import Clock
-from sqew.core.engine import Stepwise
-from sqew.embedded.publishing import ExecuteOperation
-from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
-from sqew.model import NO_REASON, Delivery, DeliveryState, Retried
+from sqew.core.flows import deliveries
+from sqew.embedded.publishing import ExecuteOperation, RunFlow
+from sqew.model import Delivery, DeliveryState, Retried
 from sqew.operations import (
-    CountDeliveries,
-    DropDeliveries,
     GetDelivery,
     ListDeliveries,
-    ListSubscriptions,
-    RetryDeliveries,
 )
-from sqew.rules.values import check_id
+from sqew.rules.limits import Limits
 
 Found = list[Delivery]
 
@@ -27,8 +18,8 @@ Found = list[Delivery]
 class EmbeddedDeliveries:
     """Deliveries of the file's events. A server on the file makes the attempts."""
 
-    def __init__(self, run: ExecuteOperation, in_steps: Callable[[Stepwise], int], clock: Clock) -> None:
-        self._run, self._in_steps, self._clock = run, in_steps, clock
+    def __init__(self, run: ExecuteOperation, run_flow: RunFlow, clock: Clock, limits: Limits) -> None:
+        self._run, self._run_flow, self._clock, self._limits = run, run_flow, clock, limits
 
     def list(
         self,
@@ -47,47 +38,19 @@ class EmbeddedDeliveries:
 
     def retry(self, id: int) -> Delivery:
         """Have an exhausted delivery retried from the start."""
-        delivery = self.get(id)
-        if delivery.state != "exhausted":
-            raise Conflict(f"Delivery {id} is {delivery.state}: it will be tried by itself. Retry only exhausted ones.")
-        self._check_subscription(delivery)
-        if not self._in_steps(RetryDeliveries((id,))):
-            raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
-        # A server may have delivered it already, and then it is gone: it can't be read again.
-        return structs.replace(
-            delivery, state="pending", attempts=0, due_at=self._clock.now(), status=None, error=NO_REASON
-        )
-
-    def _check_subscription(self, delivery: Delivery) -> None:
-        """Raise `Conflict` if the delivery's subscription is gone: it would be dropped instead of posted."""
-        if not self._is_subscription(delivery.subscription_id):
-            raise Conflict(
-                f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
-                "Subscribe again and publish again, or drop the delivery."
-            )
-
-    def _is_subscription(self, id: int) -> bool:
-        found = self._run(ListSubscriptions(after=id - 1, limit=1))
-        return bool(found) and found[0].id == id
+        return self._run_flow(deliveries.retry(id, self._clock.now, self._limits))
 
     def retry_all(self, subscription_id: int | None = None) -> Retried:
         """Have all exhausted deliveries (of a subscription) retried; return how many are, and how many can't be.
 
         Deliveries whose subscription is gone are left as they are.
         """
-        if subscription_id is not None:
-            check_id(subscription_id)
-            if not self._is_subscription(subscription_id):
-                raise SubscriptionNotFound(subscription_id)
-        retried = self._in_steps(RetryDeliveries(subscription_id=subscription_id))
-        left = self._run(CountDeliveries()).unsubscribed if subscription_id is None else 0
-        return Retried(retried, left)
+        return self._run_flow(deliveries.retry_all(subscription_id, self._limits))
 
     def drop(self, id: int) -> None:
         """Delete a delivery, exhausted or not."""
-        if not self._in_steps(DropDeliveries((id,))):
-            raise DeliveryNotFound(id)
+        self._run_flow(deliveries.drop(id, self._limits))
 
     def drop_all(self, subscription_id: int | None = None) -> int:
         """Delete all exhausted deliveries (of a subscription); return how many there were."""
-        return self._in_steps(DropDeliveries(subscription_id=subscription_id))
+        return self._run_flow(deliveries.drop_all(subscription_id, self._limits))

@@ -88,7 +88,7 @@ class EmbeddedEvents:
         """
         form = form_of(envelope, signature_version)
         if form != RAW:
-            check_base_url(self._publisher.base_url)
+            check_base_url(self._publisher.flows.base_url)
         if queue is not None and endpoint is None:
             operation = Subscribe(pattern, "queue", queue, form)
         elif endpoint is not None and queue is None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -18,13 +17,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from sqew import operations as ops
 from sqew.clock import Clock
 from sqew.core.checks import check_operation
-from sqew.core.engine import Stepwise, change, creation, limits_of, open_file, steps
+from sqew.core.engine import change, creation, limits_of, open_file
 from sqew.core.fields import flag
+from sqew.core.flows import Flow, IfWanted, InThread, InTurn, Read, StoreCounts, Unchecked, run_now
+from sqew.core.flows import messages as flows
+from sqew.core.flows.steps import Stepwise, in_steps
 from sqew.core.paging import all_of
 from sqew.core.thread_executors import GroupCommitExecutor, ThreadExecutor, Transaction
 from sqew.core.waiting import IDLE_MS, pause
 from sqew.envelopes.request_signature import new_key
-from sqew.errors import BadValue, SqewError, StoreBusy, StoreError
+from sqew.errors import BadValue, SqewError, StoreError
 from sqew.formats import ndjson
 from sqew.model import (
     ArchivedMessage,
@@ -43,7 +45,6 @@ from sqew.model import (
     Release,
     Settled,
 )
-from sqew.observe.meter import summarize
 from sqew.rules.bodies import encode_body
 from sqew.rules.limits import check_batch
 from sqew.rules.messages import check_message, check_new_message
@@ -78,8 +79,6 @@ if TYPE_CHECKING:
     from sqew.embedded.schedules import EmbeddedSchedules
     from sqew.embedded.writers import EmbeddedWriters
 
-_CATCH_UP_S = 0.2
-"""Seconds that a read waits, at most, for expired messages to be swept."""
 
 R = TypeVar("R")
 Held = Message | int
@@ -521,14 +520,12 @@ class Queue:
     def peek(self, queue: str, limit: int = 10, *, lane: str | None = None) -> list[Message]:
         """Return the next messages, without taking them."""
         check_int("limit", limit, 1, self._limits.max_batch)
-        self._catch_up()
-        return self.run(ops.Peek(queue, limit, lane))
+        return self._inspect(ops.Peek(queue, limit, lane))
 
     def get(self, queue: str, id: int) -> Message:
         """Return one message by its id, without taking it."""
         check_queue_name(queue)
-        self._catch_up()
-        return self.run(ops.Get(queue, id))
+        return self._inspect(ops.Get(queue, id))
 
     def remove(self, queue: str, ids: Sequence[int]) -> list[bool]:
         """Delete messages by their ids, even if they are leased: return, for each, whether it was there."""
@@ -538,29 +535,11 @@ class Queue:
 
     def purge(self, queue: str) -> int:
         """Delete every message that is in the queue now; return how many there were."""
-        return self._in_steps(ops.Purge(queue, self.run(ops.LastId()), self._limits.max_batch))
+        return self._run_flow(flows.purge(queue, self._limits))
 
     def stats(self, queue: str) -> QueueStats:
         """Return depths by lane and state, totals, rates and latencies."""
-        check_queue_name(queue)
-        with contextlib.suppress(StoreBusy):
-            self._store_counts()
-        self._catch_up()
-        depths, activity = self._executor.run_all((ops.Measure(queue), ops.ReadActivity(queue)))
-        return summarize(queue, depths, activity, self._engine.clock.now())
-
-    def _catch_up(self) -> None:
-        """Sweep before a read: expired messages would be shown as ready for as long as there are no writes.
-
-        Checking whether there are any takes no lock. If another process has the lock, or the sweep fails (a damaged
-        row, a full disk), the read shows them all the same.
-        """
-        clock, enough = self._engine.clock, time.monotonic() + _CATCH_UP_S
-        with contextlib.suppress(StoreError):
-            is_due = self._executor.run(ops.SweepDue())
-            while is_due and time.monotonic() < enough:
-                next_at = self._executor.run(ops.Sweep()).next_at
-                is_due = next_at is not None and next_at <= clock.now()
+        return self._run_flow(flows.stats(queue, self._engine.clock.now, self._limits))
 
     def _store_counts(self) -> None:
         # Inside a transaction they stay in memory: they are of other threads too, and must not be undone with it.
@@ -569,8 +548,7 @@ class Queue:
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Return messages of this queue that died, by id, after the given one."""
-        self._catch_up()
-        return all_of(lambda most, last: self.run(ops.ListDead(queue, most, last)), limit, after)
+        return all_of(lambda most, last: self._inspect(ops.ListDead(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. Return how many came."""
@@ -594,9 +572,34 @@ class Queue:
         """Delete finished messages from the archive, unless they have changed since. Return how many there were."""
         return self.run(ops.DeleteArchived(queue, finished))
 
+    def _inspect(self, operation: ops.Operation[R]) -> R:
+        return self._run_flow(flows.inspect(operation, self._engine.clock.now, self._limits))
+
     def _in_steps(self, operation: Stepwise) -> int:
-        check_operation(operation, self._limits)
-        return sum(steps(self._executor.run, operation))
+        return self._run_flow(in_steps(operation, self._limits))
+
+    def _run_flow(self, flow: Flow[R]) -> R:
+        return run_now(flow, self._execute)
+
+    def _execute(self, effect: Any) -> Any:
+        match effect:
+            case ops.Operation():
+                return self.run(effect)
+            case Unchecked():
+                return self._executor.run(effect.operation)
+            case IfWanted():
+                return self.run(effect.operation)
+            case Read():
+                return [self.run(operation) for operation in effect.operations]
+            case InThread():
+                return effect.function()
+            case InTurn():
+                return self._run_flow(effect.flow)
+            case StoreCounts():
+                with contextlib.suppress(StoreError):
+                    self._store_counts()
+                return None
+        raise TypeError(f"a flow can't await {effect!r}")
 
     # Events and schedules
 
@@ -612,7 +615,7 @@ class Queue:
         """Events on their way to HTTP endpoints."""
         from sqew.embedded.deliveries import EmbeddedDeliveries
 
-        return EmbeddedDeliveries(self.run, self._in_steps, self._engine.clock)
+        return EmbeddedDeliveries(self.run, self._run_flow, self._engine.clock, self._limits)
 
     @cached_property
     def schedules(self) -> EmbeddedSchedules:
@@ -626,14 +629,14 @@ class Queue:
         """Reading in claims that outlast the reader."""
         from sqew.embedded.consumers import EmbeddedConsumers
 
-        return EmbeddedConsumers(self.run, self._in_steps, self._limits)
+        return EmbeddedConsumers(self.run, self._run_flow, self._limits)
 
     @cached_property
     def writers(self) -> EmbeddedWriters:
         """Sending in whole epochs, each exactly once."""
         from sqew.embedded.writers import EmbeddedWriters
 
-        return EmbeddedWriters(self.run, self._limits)
+        return EmbeddedWriters(self.run, self._run_flow, self._limits)
 
     @cached_property
     def certificates(self) -> EmbeddedCertificates:
@@ -646,7 +649,7 @@ class Queue:
     def _publisher(self) -> EmbeddedPublisher:
         from sqew.embedded.publishing import EmbeddedPublisher
 
-        return EmbeddedPublisher(self.run, self._engine.clock, self._settings)
+        return EmbeddedPublisher(self._run_flow, self._engine.clock, self._settings)
 
     # Together with the caller's own writes
 

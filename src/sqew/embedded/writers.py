@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqew.embedded.publishing import ExecuteOperation
+from sqew.core.flows import writers
+from sqew.embedded.publishing import ExecuteOperation, RunFlow
 from sqew.formats.columns import columns
 from sqew.model import NewMessage, Promotion, Staged, WriterInfo
-from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage, StepPromotion
+from sqew.operations import AbortStaging, GetWriter, ListWriters, Promote, Stage
 from sqew.rules.bodies import encode_body
 from sqew.rules.limits import Limits
 from sqew.rules.messages import check_new_message
@@ -30,8 +31,8 @@ class EmbeddedWriters:
     True
     """
 
-    def __init__(self, run: ExecuteOperation, limits: Limits) -> None:
-        self._run, self._limits = run, limits
+    def __init__(self, run: ExecuteOperation, run_flow: RunFlow, limits: Limits) -> None:
+        self._run, self._run_flow, self._limits = run, run_flow, limits
 
     def stage(
         self, queue: str, writer: str, epoch: int, part: str, bodies: Iterable[Any], *, offset: int | None = None
@@ -59,10 +60,7 @@ class EmbeddedWriters:
         of them are moved in it; otherwise in steps, with others' operations in between: if that is interrupted, the
         next call resumes it.
         """
-        promotion = self._run(Promote(queue, writer, epoch, parts))
-        while not promotion.done:
-            promotion = self._run(StepPromotion(queue, writer, epoch))
-        return promotion
+        return self._run_flow(writers.promote(Promote(queue, writer, epoch, parts)))
 
     def abort(self, queue: str, writer: str, epoch: int) -> None:
         """Forget the staged messages of an epoch, if there are any."""

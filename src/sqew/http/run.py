@@ -108,7 +108,7 @@ async def _serve(settings: Settings, ready: Ready) -> None:
         facts = {"version": __version__, "pid": os.getpid(), **place, "durability": settings.durability}
         if not announce("listening", {**facts, "addresses": addresses}):
             ready(addresses, next(iter(place.values())))
-        service.publisher.base_url = settings.base_url or reachable(addresses[0])
+        service.publisher.flows.base_url = settings.base_url or reachable(addresses[0])
         background = Background(service)
         upkeep = asyncio.create_task(_keep_up(server, broker, guard))
         stopping = asyncio.create_task(stopped.wait())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
@@ -18,6 +18,11 @@ class Operation(Struct, Generic[R], frozen=True):
     """True if its result waits for the disk, None: as the store is set. Only sends may choose."""
     polls: ClassVar[bool] = False
     """True if a timer runs it, mostly in vain: it is no caller's request, and no sign that there is work."""
+
+    def __await__(self) -> Generator[Operation[R], Any, R]:
+        """Have a flow (`sqew.core.flows`) wait until this operation was executed, and resume with its result."""
+        result: R = yield self
+        return result
 
 
 def sync_commit_of_all(wishes: Iterable[bool | None]) -> bool | None:

@@ -91,7 +91,7 @@ class Identities:
             check_region(region)
             if len(self._names) >= _MOST_REGIONS:
                 self._names.clear()
-            names = self._names[region] = AwsNames(self._publisher.base_url, self._account, region)
+            names = self._names[region] = AwsNames(self._publisher.flows.base_url, self._account, region)
         return names
 
 

@@ -75,7 +75,7 @@ async def rotate_certificate(service: Service, _request: Request) -> Response:
 
 
 def _view(service: Service, key: SigningKey) -> CertificateView:
-    url = service.publisher.base_url.rstrip("/") + certificate_path(key.id)
+    url = service.publisher.flows.base_url.rstrip("/") + certificate_path(key.id)
     return CertificateView(key.id, url, timestamp(key.created_at))
 
 

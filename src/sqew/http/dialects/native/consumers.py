@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sqew import operations as ops
+from sqew.core.flows import consumers
 from sqew.core.loop_executors import Unwanted
 from sqew.errors import BadValue, ClaimNotFound
 from sqew.formats import arrow, ndjson
@@ -17,8 +18,8 @@ from sqew.http.dialects.native.export import ACCEPT, FORMS
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import NDJSON, Call, Request, Response, Stream
-from sqew.model import CHUNKS_IN_PART, CLAIMED_AT_ONCE, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
-from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, check_claiming, claims_done, shown
+from sqew.model import CHUNKS_IN_PART, MESSAGE_COLUMNS, Claim, ConsumerInfo, OpenedConsumer
+from sqew.rules.values import LARGEST_ID, MOST_CLAIMED, shown
 
 routes = Routes(DIALECT)
 
@@ -74,24 +75,20 @@ async def claim(service: Service, request: Request) -> Response:
     """
     queue, consumer = request.params
     given: Claiming = request.data
-    # Before anything is acked.
-    check_claiming(given.limit, given.lease_ms)
-    done = claims_done(given.after, given.done)
+    broker = service.broker
     if request.is_gone:
         raise Unwanted
-    broker, most = service.broker, min(service.broker.limits.max_batch, CLAIMED_AT_ONCE)
-    await broker.in_steps(ops.FinishClaims(queue, consumer, given.epoch, done, most))
-    number, lease_ms = given.after + 1, given.lease_ms
-    taken = chunk = 0
-    while taken < given.limit:
-        limit = min(most, given.limit - taken)
-        growth = ops.GrowClaim(queue, consumer, given.epoch, number, chunk, limit, lease_ms)
-        grown = await broker.run(growth, request.is_wanted)
-        if grown.done:
-            break
-        # A step that gives back what was there before adds nothing.
-        taken, chunk = taken + (grown.count if grown.after else 0), grown.after
-    made = await broker.run(ops.SealClaim(queue, consumer, given.epoch, number, lease_ms))
+    claiming = consumers.claim(
+        queue,
+        consumer,
+        given.epoch,
+        after=given.after,
+        limit=given.limit,
+        lease_ms=given.lease_ms,
+        done=given.done,
+        limits=broker.limits,
+    )
+    made = await broker.run_flow(claiming, request.is_wanted)
     request.rows = made.count
     return Response(200, encode(made))
 
@@ -238,5 +235,6 @@ class ReleaseParameters(Struct, frozen=True, forbid_unknown_fields=True):
 async def release_consumer(service: Service, request: Request) -> Response:
     """Forget a consumer, and give back what it has claimed. With `force`, even while its owner holds it."""
     queue, consumer = request.params
-    await service.broker.release_consumer(queue, consumer, force=request.options.force)
+    broker = service.broker
+    await broker.run_flow(consumers.release(queue, consumer, broker.limits, force=request.options.force))
     return Response(204)

@@ -8,14 +8,13 @@ from msgspec import Meta, Raw, Struct, structs
 
 from sqew import operations as ops
 from sqew.clock import timestamp
-from sqew.errors import Conflict, DeliveryNotFound, SubscriptionNotFound
+from sqew.core.flows import deliveries
 from sqew.http.dialects.native.dialect import DIALECT, encode
 from sqew.http.dialects.native.events import number_in_path
 from sqew.http.router import Routes
 from sqew.http.service import Service
 from sqew.http.wire.exchange import Request, Response
-from sqew.model import NO_REASON, RAW, Delivery, DeliveryState, Format
-from sqew.rules.values import check_id
+from sqew.model import RAW, Delivery, DeliveryState, Format
 
 routes = Routes(DIALECT)
 
@@ -90,38 +89,16 @@ async def show_delivery(service: Service, request: Request) -> Response:
 @routes.post("/v1/deliveries/{id}/retry", scope="admin", path={"id": int}, answers={202: DeliveryView})
 async def retry_delivery(service: Service, request: Request) -> Response:
     """Retry an exhausted delivery, as often as a new one."""
-    broker, id = service.broker, _id(request)
-    delivery = await broker.run(ops.GetDelivery(id))
-    if delivery.state != "exhausted":
-        raise Conflict(f"Delivery {id} is {delivery.state}: it will be tried by itself. Retry only exhausted ones.")
-    await _check_subscription(service, delivery)
-    if not (await broker.run(ops.RetryDeliveries((id,)))).count:
-        raise Conflict(f"Somebody else has just retried or dropped delivery {id}. Look at it again.")
-    # It may be delivered, and so gone, before it could be read again.
-    revived = structs.replace(delivery, state="pending", attempts=0, due_at=broker.now(), status=None, error=NO_REASON)
+    broker = service.broker
+    revived = await broker.run_flow(deliveries.retry(_id(request), broker.now, broker.limits))
     return Response(202, encode(_view(revived)))
-
-
-async def _check_subscription(service: Service, delivery: Delivery) -> None:
-    """Raise unless the delivery still has its subscription: without it, it would be dropped instead of posted."""
-    if not await _is_subscription(service, delivery.subscription_id):
-        raise Conflict(
-            f"Delivery {delivery.id} belongs to subscription {delivery.subscription_id}, which was deleted. "
-            "Subscribe again and publish again, or drop the delivery."
-        )
-
-
-async def _is_subscription(service: Service, id: int) -> bool:
-    found = await service.broker.run(ops.ListSubscriptions(after=id - 1, limit=1))
-    return bool(found) and found[0].id == id
 
 
 @routes.delete("/v1/deliveries/{id}", scope="admin", path={"id": int}, answers={204: None})
 async def drop_delivery(service: Service, request: Request) -> Response:
     """Drop a delivery: it is not posted any more, unless it is being posted right now."""
-    id = _id(request)
-    if not (await service.broker.run(ops.DropDeliveries((id,)))).count:
-        raise DeliveryNotFound(id)
+    broker = service.broker
+    await broker.run_flow(deliveries.drop(_id(request), broker.limits))
     return Response(204)
 
 
@@ -135,18 +112,9 @@ class RetriedDeliveries(Struct):
 @routes.post("/v1/deliveries/retry", scope="admin", query=Chosen, answers={200: RetriedDeliveries}, long=True)
 async def retry_deliveries(service: Service, request: Request) -> Response:
     """Retry all exhausted deliveries (of a subscription), but those whose subscription is gone."""
-    id: int | None = request.options.subscription_id
-    if id is not None:
-        check_id(id)
-        if not await _is_subscription(service, id):
-            raise SubscriptionNotFound(id)
-    retried = await service.broker.in_steps(ops.RetryDeliveries(None, id, service.settings.max_batch))
-    left = 0
-    if id is None:
-        # Beside the loop: it counts all that are exhausted.
-        (counts,) = await service.broker.read(ops.CountDeliveries())
-        left = counts.unsubscribed
-    return Response(200, encode(RetriedDeliveries(retried, left)))
+    broker = service.broker
+    done = await broker.run_flow(deliveries.retry_all(request.options.subscription_id, broker.limits))
+    return Response(200, encode(RetriedDeliveries(done.retried, done.left)))
 
 
 class Dropped(Struct):
@@ -157,8 +125,10 @@ class Dropped(Struct):
 @routes.delete("/v1/deliveries", scope="admin", query=Chosen, answers={200: Dropped}, long=True)
 async def drop_deliveries(service: Service, request: Request) -> Response:
     """Drop all exhausted deliveries (of a subscription)."""
-    drop = ops.DropDeliveries(None, request.options.subscription_id, service.settings.max_batch)
-    return Response(200, encode(Dropped(await service.broker.in_steps(drop))))
+    broker = service.broker
+    return Response(
+        200, encode(Dropped(await broker.run_flow(deliveries.drop_all(request.options.subscription_id, broker.limits))))
+    )
 
 
 def _id(request: Request) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from sqew import operations as ops
+from sqew.core.flows import writers
 from sqew.errors import BadValue
 from sqew.formats.columns import LARGEST_EPOCH, StagedMessage, read
 from sqew.http.bulk.import_lines import check_type
@@ -88,7 +89,9 @@ async def promote(service: Service, request: Request) -> Response:
     stopped in the middle, the rest follows later.
     """
     queue, writer, epoch = request.params
-    promotion = await service.broker.promote(ops.Promote(queue, writer, _epoch(epoch), request.data.parts))
+    promotion = await service.broker.run_flow(
+        writers.promote(ops.Promote(queue, writer, _epoch(epoch), request.data.parts))
+    )
     request.rows = promotion.promoted or 0
     return Response(200, encode(_promoted(promotion)))
 

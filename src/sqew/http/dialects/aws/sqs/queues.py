@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from sqew import operations as ops
+from sqew.core.flows import messages
 from sqew.errors import QueueExists, QueueNotFound
 from sqew.http.dialects.aws.calls import AwsCall
 from sqew.http.dialects.aws.names import bad_name, check_name
@@ -235,8 +236,7 @@ async def get_queue_attributes(call: AwsCall, given: GetQueueAttributes) -> Resp
     info = await broker.run(ops.GetQueue(queue))
     depths = None
     if asked.intersection(COUNTED):
-        await broker.catch_up()
-        (depths,) = await broker.read(ops.Measure(queue))
+        depths = await broker.run_flow(messages.depths(queue, broker.now, broker.limits))
     return call.ok(AttributesResult(shown(info, asked, depths, call.names) or None))
 
 
