@@ -615,7 +615,7 @@ class EnvelopeNeeded(Conflict):
     def __init__(self, versions: Iterable[int], for_queues: Iterable[int] = ()) -> None:
         self.versions = frozenset(versions)
         self.for_queues = frozenset(for_queues)
-        """Those versions that queues want: there the envelope is a message's body."""
+        """The versions that queues want: there the envelope is a message's body."""
         super().__init__("A subscription wants this event in a signed envelope. Publish it with one.")
 
 

@@ -19,7 +19,7 @@ from tests.support.serving import Serving, serving
 KILLS = 6
 KILLS_ON_A_DATABASE = 3
 MOST_ROUNDS = 4
-"""How many times as many kills there may be until some have mattered."""
+"""The factor by which there may be more kills until some have mattered."""
 STOPS = 2
 
 

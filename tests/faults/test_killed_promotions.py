@@ -27,7 +27,7 @@ from tests.support.serving import STORES, Serving, serving
 
 COUNT, BATCH, KILLS = 30_000, 5_000, 3
 MOST_EPOCHS = 10
-"""How many may be promoted before their server is killed, on a machine that is slow to kill it."""
+"""The most that may be promoted before their server is killed, on a machine that is slow to kill it."""
 LEFT = "SELECT CAST(coalesce(sum(messages), 0) AS BIGINT) FROM sqew_part"
 WITHIN_S = 60.0
 

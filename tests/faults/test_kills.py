@@ -21,7 +21,7 @@ from tests.faults.history import Event, Verdict, check
 KILLS = 30
 """For each mode. A planted bug gets 12 more in test_planted_bugs."""
 MOST_KILLS = 4 * KILLS
-"""How many there may be until some have fallen where something was at stake."""
+"""The most there may be until some have fallen where something was at stake."""
 ROLES: list[Role] = ["producer", "producer", "consumer", "consumer"]
 
 

@@ -18,7 +18,7 @@ from tests.support.serving import serving
 
 KILLS = 12
 MOST_KILLS = 4 * KILLS
-"""How many there may be until some have fallen where something was at stake."""
+"""The most there may be until some have fallen where something was at stake."""
 
 
 def kill_and_judge(folder: Path, seed: int) -> tuple[int, Verdict]:

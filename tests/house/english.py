@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ def _words(name: str) -> frozenset[str]:
 
 
 RIDDLES = _words("riddles")
+OF_AMOUNTS = frozenset({"most", "more", "none", "never"})
+"""Words that may begin the docstring of a constant: “Most messages of a batch”."""
 VERBS = _words("verbs")
 NOUNS_TOO = _words("nouns_too")
 VERBS_ALONE = VERBS - NOUNS_TOO
@@ -49,6 +52,8 @@ def findings_in(path: Path) -> Iterator[Finding]:
     """Yield the docstrings of a file that begin with the wrong kind of word."""
     tree = ast.parse(path.read_text(), str(path))
     for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            yield from _attribute_findings(path, body)
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         doc = ast.get_docstring(node)
@@ -56,6 +61,17 @@ def findings_in(path: Path) -> Iterator[Finding]:
         if reason is not None:
             line, name = (1, "module") if isinstance(node, ast.Module) else (node.lineno, node.name)
             yield Finding(path, line, name, reason)
+
+
+def _attribute_findings(path: Path, body: list[ast.stmt]) -> Iterator[Finding]:
+    """Yield the docstrings below attributes and constants that begin as riddles."""
+    for one, doc in pairwise(body):
+        match one, doc:
+            case ast.Assign() | ast.AnnAssign(), ast.Expr(value=ast.Constant(value=str(text))):
+                word = (match.group(1) if (match := _FIRST_WORD.match(text)) else "").lower()
+                if word in RIDDLES - OF_AMOUNTS:
+                    name = ast.unparse(one).partition(" = ")[0].partition(":")[0]
+                    yield Finding(path, doc.lineno, name, f"begins with “{word}”: name the thing that it is about")
 
 
 def _reason(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, doc: str) -> str | None:

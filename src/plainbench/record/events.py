@@ -69,7 +69,7 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     check: int | None = None
     """sending, received: a checksum of body, lane and group (`plainbench.verdict.checksums`) …"""
     checks: Sequence[int] = ()
-    """… of each, where several are sent in one call."""
+    """The same of each, where several are sent in one call."""
     due: int | None = None
     """sending, sent, dropped: the time at which it was due. Latencies count from there, whether or not the generator
     kept up.

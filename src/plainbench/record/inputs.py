@@ -24,7 +24,7 @@ class Input(Struct, frozen=True):
     path: str
     """Relative to the configuration's folder if it is in there."""
     what: str
-    """Its role in the run: messages, arrivals, a latency, a worker …"""
+    """The role in the run: messages, arrivals, a latency, a worker …"""
     bytes: int
     sha256: str
 

@@ -33,7 +33,7 @@ _EXIT_WITHIN_S = 1.0
 """Seconds that the end of a program waits for a thread that still holds the lock."""
 
 _pid = os.getpid()
-"""This process's id, kept because asking the system takes 0.3 µs each time."""
+"""The process's id, kept because asking the system takes 0.3 µs each time."""
 
 
 def _note_pid() -> None:

@@ -118,7 +118,7 @@ class Route(Struct, frozen=True, kw_only=True):
     answers: Mapping[int, Any] = {}  # msgspec copies it
     """The type of the answer by status; None: no body. A string: a content type other than JSON; or several of them."""
     guest: Dialect | None = None
-    """Another dialect that shares this route."""
+    """The other dialect that shares this route."""
     is_guest: Callable[[Request], bool] | None = None
     """Returns True if a request is in the guest dialect."""
     guest_summary: str = ""

@@ -52,7 +52,7 @@ class Published(Struct, frozen=True):
     refused: list[SqewError] = []  # msgspec copies it
     """The errors of queues that refused it, if it was published to the others."""
     number: int | None = None
-    """Its number, if it is numbered."""
+    """The event's number, if it is numbered."""
 
 
 class SigningKey(Discreet, frozen=True):

@@ -27,8 +27,8 @@ class Inner(Struct):
     """A parcel ``inside``."""
 
     weight: int = 3
-    """How heavy
-    it is."""
+    """The weight
+    in grams."""
 
 
 class Letter(Struct, forbid_unknown_fields=True):
@@ -169,7 +169,7 @@ def test_a_docstring_below_a_field_is_its_description():
     inner = whole(body=Letter)["components"]["schemas"]["Inner"]
 
     assert inner["description"] == "A parcel `inside`."
-    assert inner["properties"]["weight"]["description"] == "How heavy it is."
+    assert inner["properties"]["weight"]["description"] == "The weight in grams."
 
 
 def test_an_answer_may_be_one_of_several_types():

@@ -70,7 +70,7 @@ class Request:
     rows = 0
     """Messages that it dealt with, for the log."""
     trace: Trace | None = None
-    """Its span, if it is sampled."""
+    """The request's span, if it is sampled."""
 
     def __init__(
         self, connection: Connection, method: bytes, path: bytes, query: bytes, headers: dict[bytes, bytes]

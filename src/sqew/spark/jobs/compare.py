@@ -37,7 +37,7 @@ class Paired(Struct, frozen=True):
     faster: int
     slower: int
     share: float
-    """Of the messages that differ, the share that was faster in the other run."""
+    """The share, of the messages that differ, that was faster in the other run."""
     low: float
     high: float
     """The 95 % confidence interval of that share is from `low` to this. Stretches of the load are resampled, not

@@ -192,7 +192,7 @@ class SubscriptionView(Struct, omit_defaults=True, kw_only=True):
     queue_name: str | None = None
     """The queue's name under `/v1`: without the `.fifo` of a FIFO queue."""
     queue: str | None = None
-    """Its whole name, as in every dialect."""
+    """The whole name, as in every dialect."""
     endpoint: str
     """The URL, or `sqs://` and `queue_name`."""
     envelope: bool
