@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -99,7 +102,7 @@ async def effects() -> list[Any]:
     async def inner() -> int:
         return await LastId()
 
-    return [await LastId(), await Read(LastId()), await InThread(lambda: "signed"), await InTurn(inner())]
+    return [await LastId(), await Read(LastId()), await InThread(lambda: "signed"), await InTurn(inner)]
 
 
 def test_queue_and_broker_carry_out_the_same_effects(tmp_path):
@@ -126,3 +129,47 @@ def test_what_is_no_effect_is_refused_by_both(tmp_path):
 
     with pytest.raises(TypeError, match="can't await"):
         asyncio.run(over_a_broker())
+
+
+def test_a_caller_that_is_cancelled_before_its_turn_leaves_no_flow_behind(tmp_path):
+    async def slow() -> int:
+        return await InThread(lambda: time.sleep(0.2) or 7)
+
+    async def in_turn() -> int:
+        return await InTurn(slow)
+
+    async def two_and_cancel_one():
+        async with Broker.open(tmp_path / "queue.db") as broker:
+            first = asyncio.ensure_future(broker.run_flow(in_turn()))
+            second = asyncio.ensure_future(broker.run_flow(in_turn()))
+            await asyncio.sleep(0.05)
+            second.cancel()
+            answers = await asyncio.gather(first, second, return_exceptions=True)
+            return answers, await broker.run_flow(in_turn())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (answer, cancelled), later = asyncio.run(two_and_cancel_one())
+        gc.collect()
+
+    assert (answer, later) == (7, 7)
+    assert isinstance(cancelled, asyncio.CancelledError)
+
+
+def test_an_embedded_queue_reads_as_of_one_moment(tmp_path):
+    with Queue.open(tmp_path / "queue.db") as q, Queue.open(tmp_path / "queue.db") as other:
+        q.create("orders")
+        q.enqueue("orders", 1)
+        run_all, seen = q._executor.run_all, []
+
+        def purged_after(operations):
+            seen.append(list(operations))
+            answers = run_all(operations)
+            other.purge("orders")
+            return answers
+
+        q._executor.run_all = purged_after
+        stats = q.stats("orders")
+
+    assert [len(operations) for operations in seen] == [2]
+    assert stats.depths.total() == 1

@@ -211,7 +211,7 @@ class Broker:
                     return await asyncio.to_thread(effect.function)
                 case InTurn():
                     async with self._turn:
-                        return await run_in_loop(effect.flow, execute)
+                        return await run_in_loop(effect.begin(), execute)
                 case StoreCounts():
                     with contextlib.suppress(StoreError):
                         await self._executor.flush()

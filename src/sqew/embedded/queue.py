@@ -539,6 +539,7 @@ class Queue:
 
     def stats(self, queue: str) -> QueueStats:
         """Return depths by lane and state, totals, rates and latencies."""
+        check_queue_name(queue)
         return self._run_flow(flows.stats(queue, self._engine.clock.now, self._limits))
 
     def _store_counts(self) -> None:
@@ -548,7 +549,8 @@ class Queue:
 
     def dead_letters(self, queue: str, limit: int = 100, after: int = 0) -> list[Message]:
         """Return messages of this queue that died, by id, after the given one."""
-        return all_of(lambda most, last: self._inspect(ops.ListDead(queue, most, last)), limit, after)
+        self._run_flow(flows.catch_up(self._engine.clock.now))
+        return all_of(lambda most, last: self.run(ops.ListDead(queue, most, last)), limit, after)
 
     def requeue(self, queue: str, ids: Sequence[int] | None = None) -> int:
         """Bring dead letters of this queue back to it, with attempts 0: all, or those given. Return how many came."""
@@ -590,11 +592,14 @@ class Queue:
             case IfWanted():
                 return self.run(effect.operation)
             case Read():
-                return [self.run(operation) for operation in effect.operations]
+                for operation in effect.operations:
+                    check_operation(operation, self._limits)
+                # In one transaction: as of one moment.
+                return self._executor.run_all(effect.operations)
             case InThread():
                 return effect.function()
             case InTurn():
-                return self._run_flow(effect.flow)
+                return self._run_flow(effect.begin())
             case StoreCounts():
                 with contextlib.suppress(StoreError):
                     self._store_counts()

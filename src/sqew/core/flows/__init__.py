@@ -64,12 +64,15 @@ class InThread(Effect[R]):
 
 
 class InTurn(Effect[R]):
-    """A flow that only one caller of an event loop runs at a time, such as making the first key."""
+    """A flow that only one caller of a broker runs at a time, such as making the first key. It must not await another.
 
-    __slots__ = ("flow",)
+    It is begun when its turn has come: a caller that is cancelled before leaves none behind that was never run.
+    """
 
-    def __init__(self, flow: Flow[R]) -> None:
-        self.flow = flow
+    __slots__ = ("begin",)
+
+    def __init__(self, begin: Callable[[], Flow[R]]) -> None:
+        self.begin = begin
 
 
 class StoreCounts(Effect[None]):

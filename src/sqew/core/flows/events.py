@@ -87,7 +87,7 @@ class EventFlows:
     async def signing_keys(self) -> list[SigningKey]:
         """Return the signing key in use, then the earlier ones. The first is made when it is first needed."""
         # In turn: to make one takes 0.1 s, and whoever asks for the certificate may do so without a token.
-        return await ReadSigningKeys() or await InTurn(self._first_key())
+        return await ReadSigningKeys() or await InTurn(self._first_key)
 
     async def rotate(self) -> list[SigningKey]:
         """Sign with a new key from now on. The certificates of the old ones stay at the addresses in envelopes."""
