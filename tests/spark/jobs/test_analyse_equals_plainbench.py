@@ -109,19 +109,19 @@ def test_lines_over_time_are_the_same(both: Both) -> None:
     for mine, theirs in (
         (by_spark.latency, lab.latency),
         (by_spark.rates, lab.rates),
-        (by_spark.noted.depths, lab.noted.depths),
-        (by_spark.noted.states, lab.noted.states),
+        (by_spark.annotations.depths, lab.annotations.depths),
+        (by_spark.annotations.states, lab.annotations.states),
     ):
         assert_same_lines(mine, theirs)
-    np.testing.assert_array_equal(by_spark.noted.wal_bytes, lab.noted.wal_bytes)
-    np.testing.assert_array_equal(by_spark.noted.lag_ms, lab.noted.lag_ms)
+    np.testing.assert_array_equal(by_spark.annotations.wal_bytes, lab.annotations.wal_bytes)
+    np.testing.assert_array_equal(by_spark.annotations.lag_ms, lab.annotations.lag_ms)
 
 
 def test_faults_are_the_same(both: Both) -> None:
     (_, lab), (_, by_spark) = both.lab, both.spark
 
-    mine = {row.name: (row.counts.tolist(), sorted(row.times_s)) for row in by_spark.noted.faults}
-    assert mine == {row.name: (row.counts.tolist(), sorted(row.times_s)) for row in lab.noted.faults}
+    mine = {row.name: (row.counts.tolist(), sorted(row.times_s)) for row in by_spark.annotations.faults}
+    assert mine == {row.name: (row.counts.tolist(), sorted(row.times_s)) for row in lab.annotations.faults}
 
 
 def test_distributions_are_the_same(both: Both) -> None:
